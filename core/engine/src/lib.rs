@@ -1,0 +1,1 @@
+//! Tensors, dispatch, operators and CPU kernels with PyTorch's semantics.
