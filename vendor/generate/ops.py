@@ -12,12 +12,11 @@ import sys
 from tree import ENGINE_TABLES, in_table_order, load_native, parse_arguments, use_tree, write
 
 # Strict and reserved words of the edition the engine is written in.
-RUST_KEYWORDS = frozenset(
-    "abstract as async await become box break const continue crate do dyn else enum extern false "
-    "final fn for gen if impl in let loop macro match mod move mut override priv pub ref return "
-    "self Self static struct super trait true try type typeof union unsafe unsized use virtual "
-    "where while yield".split()
-)
+RUST_KEYWORDS = """
+abstract as async await become box break const continue crate do dyn else enum extern false final fn for gen if
+impl in let loop macro match mod move mut override priv pub ref return self Self static struct super trait true
+try type typeof union unsafe unsized use virtual where while yield
+"""
 # Almost every operator carries it, so the table names the exceptions instead.
 COMMON_TAG = "pt2_compliant_tag"
 
@@ -60,7 +59,7 @@ def rust_name(name: str) -> str:
     word = name.replace(".", "_")
     if word in ("self", "Self", "super", "crate"):
         sys.exit(f"{name} has no spelling as a Rust constant")
-    return f"r#{word}" if word in RUST_KEYWORDS else word
+    return f"r#{word}" if word in RUST_KEYWORDS.split() else word
 
 
 def main() -> None:
@@ -88,8 +87,7 @@ def main() -> None:
     for index, f in enumerate(in_table_order(parsed.native_functions)):
         group = groups[f.func.name]
         links = [
-            str(group[kind].func.name) if kind in group and group[kind] is not f else "-"
-            for kind in linked
+            str(group[kind].func.name) if kind in group and group[kind] is not f else "-" for kind in linked
         ]
         tags = sorted(f.tags - {"generated", COMMON_TAG})
         rows.append(
