@@ -2,8 +2,8 @@
 
     python vendor/generate/jit_schemas.py
 
-Run it with a Python that has upstream's torch of the pinned version installed, after `ops.py`. It asks the compiled
-core alone, before `import torch` registers anything from Python.
+Run it with a Python that has upstream's torch of the pinned version installed, after `ops.py`. It asks the
+compiled core alone, before `import torch` registers anything from Python.
 """
 
 from __future__ import annotations

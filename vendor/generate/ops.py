@@ -13,9 +13,9 @@ from tree import ENGINE_TABLES, in_table_order, load_native, parse_arguments, us
 
 # Strict and reserved words of the edition the engine is written in.
 RUST_KEYWORDS = """
-abstract as async await become box break const continue crate do dyn else enum extern false final fn for gen if
-impl in let loop macro match mod move mut override priv pub ref return self Self static struct super trait true
-try type typeof union unsafe unsized use virtual where while yield
+abstract as async await become box break const continue crate do dyn else enum extern false final fn for
+gen if impl in let loop macro match mod move mut override priv pub ref return self Self static struct super
+trait true try type typeof union unsafe unsized use virtual where while yield
 """
 # Almost every operator carries it, so the table names the exceptions instead.
 COMMON_TAG = "pt2_compliant_tag"
@@ -32,7 +32,8 @@ def kernel_letter(f, group, cpu) -> str:
         return "I"
     if f.has_composite_explicit_autograd_kernel:
         return "E"
-    if f.has_composite_explicit_autograd_non_functional_kernel:
+    # A structured operator without a kernel for a backend gets one that goes through its `out` overload.
+    if f.has_composite_explicit_autograd_non_functional_kernel or f.structured_delegate is not None:
         return "N"
     return "-"
 
@@ -86,9 +87,7 @@ def main() -> None:
     rows, ids, seen = [], [], {}
     for index, f in enumerate(in_table_order(parsed.native_functions)):
         group = groups[f.func.name]
-        links = [
-            str(group[kind].func.name) if kind in group and group[kind] is not f else "-" for kind in linked
-        ]
+        links = [str(group[kind].func.name) if kind in group and group[kind] is not f else "-" for kind in linked]
         tags = sorted(f.tags - {"generated", COMMON_TAG})
         rows.append(
             "\t".join(

@@ -28,9 +28,7 @@ def default_tree() -> Path:
 def parse_arguments(description: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--tree", type=Path, default=default_tree(), help="unpacked upstream wheel")
-    parser.add_argument(
-        "--output", type=Path, default=REPOSITORY, help="repository root to write the tables under"
-    )
+    parser.add_argument("--output", type=Path, default=REPOSITORY, help="repository root to write the tables under")
     return parser.parse_args()
 
 
