@@ -476,7 +476,7 @@ impl<'a> Parser<'a> {
             | Type::ScalarType
             | Type::Layout
             | Type::MemoryFormat
-            | Type::Optional(_) => self.constant(ty.unwrap_optional()),
+            | Type::Optional(_) => self.constant(ty),
             _ => self.error(self.current(), "\nunexpected type, file a bug report"),
         }
     }
