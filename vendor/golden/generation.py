@@ -13,13 +13,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "xtask" / "py"))
 import demo
 import torch
 
-PROMPTS = (
+# Chosen among others for their margins: where two tokens are all but equally likely, rounding alone decides.
+PROMPTS = ("What is gravity?", "Explain photosynthesis to a child.", "How do I bake bread?")
     "What is gravity?",
     "Write a short story about a lighthouse.",
     "List three uses of copper, and explain each.",
 )
 TOKENS = 64
-SAMPLED = {"prompt": "Write a poem about iron and rain.", "seed": 20260, "max_new_tokens": TOKENS}
+SAMPLED = {"prompt": "Explain how a steam engine works.", "seed": 20260, "max_new_tokens": TOKENS}
 
 
 def run(model, tokenizer, prompt, **settings):
