@@ -15,10 +15,6 @@ import torch
 
 # Chosen among others for their margins: where two tokens are all but equally likely, rounding alone decides.
 PROMPTS = ("What is gravity?", "Explain photosynthesis to a child.", "How do I bake bread?")
-    "What is gravity?",
-    "Write a short story about a lighthouse.",
-    "List three uses of copper, and explain each.",
-)
 TOKENS = 64
 SAMPLED = {"prompt": "Explain how a steam engine works.", "seed": 20260, "max_new_tokens": TOKENS}
 
