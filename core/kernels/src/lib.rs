@@ -1,0 +1,19 @@
+//! CPU inner loops of torchnative.
+//!
+//! Everything here works on raw pointers, sizes and strides (counted in elements, signed) or on slices, and knows
+//! nothing of tensors. It is a crate of its own so that the development profile can compile it at full
+//! optimisation while the engine stays quick to build.
+//!
+//! * [`gemm`]: matrix products of every element type, from one row to large blocked products.
+//! * [`threads`]: the thread pool behind `torch.set_num_threads`.
+//! * [`isa`]: one vector interface over AVX-512, AVX2, NEON, WebAssembly SIMD and portable arrays; kernels are
+//!   written once against it and selected at run time.
+
+pub mod elem;
+pub mod gemm;
+pub mod isa;
+pub mod scratch;
+pub mod threads;
+
+pub use half::{bf16, f16};
+pub use threads::{get_num_threads, set_num_threads};
