@@ -1,0 +1,3 @@
+//! CPU kernels, and how they use threads.
+
+pub mod parallel;

@@ -1,0 +1,8 @@
+//! `Tensor`: a counted handle of a strided view on a storage.
+
+pub mod factory;
+mod impl_;
+pub mod memory;
+pub mod shape;
+
+pub use impl_::{PyObjectHooks, Tensor, TensorImpl, set_pyobject_hooks};
