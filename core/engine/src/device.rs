@@ -105,11 +105,17 @@ impl Device {
                 check!(ok, "{}", invalid());
                 match digits.parse::<i8>() {
                     Ok(n) => (name, n),
-                    Err(_) => bail!(Runtime, "Could not parse device index '{digits}' in device string '{s}'"),
+                    Err(_) => {
+                        bail!(Runtime, "Could not parse device index '{digits}' in device string '{s}'")
+                    }
                 }
             }
         };
-        check!(!name.is_empty() && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_'), "{}", invalid());
+        check!(
+            !name.is_empty() && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_'),
+            "{}",
+            invalid()
+        );
         match DeviceType::ALL.iter().find(|(_, n)| *n == name) {
             Some((ty, _)) => Ok(Device { ty: *ty, index }),
             None => {
@@ -182,8 +188,12 @@ pub enum MemoryFormat {
 }
 
 impl MemoryFormat {
-    pub const ALL: [MemoryFormat; 4] =
-        [MemoryFormat::Contiguous, MemoryFormat::Preserve, MemoryFormat::ChannelsLast, MemoryFormat::ChannelsLast3d];
+    pub const ALL: [MemoryFormat; 4] = [
+        MemoryFormat::Contiguous,
+        MemoryFormat::Preserve,
+        MemoryFormat::ChannelsLast,
+        MemoryFormat::ChannelsLast3d,
+    ];
     /// The attribute of `torch` without the prefix.
     pub fn name(self) -> &'static str {
         match self {

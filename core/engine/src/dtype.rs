@@ -111,7 +111,8 @@ impl DType {
     }
     /// `isIntegralType`: the integer types, and bool when `include_bool`.
     pub const fn is_integral(self, include_bool: bool) -> bool {
-        matches!(self, Byte | Char | Short | Int | Long | UInt16 | UInt32 | UInt64) || (include_bool && matches!(self, Bool))
+        matches!(self, Byte | Char | Short | Int | Long | UInt16 | UInt32 | UInt64)
+            || (include_bool && matches!(self, Bool))
     }
     pub const fn is_float8(self) -> bool {
         matches!(self, Float8E5M2 | Float8E4M3FN | Float8E5M2FNUZ | Float8E4M3FNUZ | Float8E8M0FNU)
@@ -131,7 +132,18 @@ impl DType {
     pub const fn is_signed(self) -> bool {
         !matches!(
             self,
-            Byte | Bool | UInt16 | UInt32 | UInt64 | UInt1 | UInt2 | UInt3 | UInt4 | UInt5 | UInt6 | UInt7 | QUInt8
+            Byte | Bool
+                | UInt16
+                | UInt32
+                | UInt64
+                | UInt1
+                | UInt2
+                | UInt3
+                | UInt4
+                | UInt5
+                | UInt6
+                | UInt7
+                | QUInt8
         )
     }
     /// `toRealValueType`: the type of a complex number's parts, itself otherwise.
@@ -159,7 +171,9 @@ impl DType {
     /// `toOpMathType`: where kernels on the CPU accumulate.
     pub const fn to_opmath(self) -> DType {
         match self {
-            BFloat16 | Half | Float8E5M2 | Float8E4M3FN | Float8E5M2FNUZ | Float8E4M3FNUZ | Float8E8M0FNU => Float,
+            BFloat16 | Half | Float8E5M2 | Float8E4M3FN | Float8E5M2FNUZ | Float8E4M3FNUZ | Float8E8M0FNU => {
+                Float
+            }
             ComplexHalf => ComplexFloat,
             other => other,
         }
@@ -234,7 +248,10 @@ pub fn promote_types(a: DType, b: DType) -> crate::Result<DType> {
     }
     for (x, y) in [(a, b), (b, a)] {
         if x.is_float8() {
-            crate::bail!(Runtime, "Promotion for Float8 Types is not supported, attempted to promote {a} and {b}");
+            crate::bail!(
+                Runtime,
+                "Promotion for Float8 Types is not supported, attempted to promote {a} and {b}"
+            );
         }
         if x.is_barebones_unsigned() {
             if y.is_floating_point() || y.is_complex() {
@@ -285,7 +302,11 @@ fn small_float_to_f32(bits: u8, eb: u32, mb: u32, bias: i32) -> f32 {
     let exp = ((bits >> mb) & ((1 << eb) - 1)) as i32;
     let man = (bits & ((1 << mb) - 1)) as f32;
     let scale = (1u32 << mb) as f32;
-    if exp == 0 { sign * (man / scale) * 2f32.powi(1 - bias) } else { sign * (1.0 + man / scale) * 2f32.powi(exp - bias) }
+    if exp == 0 {
+        sign * (man / scale) * 2f32.powi(1 - bias)
+    } else {
+        sign * (1.0 + man / scale) * 2f32.powi(exp - bias)
+    }
 }
 
 /// Rounds to nearest even into a small float; `max` is the greatest finite code (without sign). Returns `None` on overflow.

@@ -57,7 +57,10 @@ impl Error {
     /// Upstream's text for a dtype that a kernel does not take.
     #[cold]
     pub fn dtype_not_implemented(name: &str, dtype: crate::DType) -> Self {
-        Self::new(ErrorKind::NotImplemented, format!("\"{name}\" not implemented for '{}'", dtype.scalar_type_name()))
+        Self::new(
+            ErrorKind::NotImplemented,
+            format!("\"{name}\" not implemented for '{}'", dtype.scalar_type_name()),
+        )
     }
 }
 

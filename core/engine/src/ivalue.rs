@@ -1,6 +1,6 @@
 //! `IValue`: one argument or result of a boxed operator call, and `Stack`, a list of them.
 
-use crate::{Device, DType, Layout, MemoryFormat, Result, Scalar, Storage, Tensor, bail};
+use crate::{DType, Device, Layout, MemoryFormat, Result, Scalar, Storage, Tensor, bail};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::sync::Arc;

@@ -56,7 +56,11 @@ impl Scalar {
     /// "value cannot be converted to type … without overflow".
     pub fn to<T: Convert>(self) -> crate::Result<T> {
         if self.overflows(T::DTYPE) {
-            crate::bail!(Runtime, "value cannot be converted to type {} without overflow", cpp_name(T::DTYPE));
+            crate::bail!(
+                Runtime,
+                "value cannot be converted to type {} without overflow",
+                cpp_name(T::DTYPE)
+            );
         }
         Ok(self.cast())
     }
@@ -72,7 +76,9 @@ impl Scalar {
         };
         let finite = |max: f64| match self {
             Scalar::Float(v) => v.is_finite() && v.abs() > max,
-            Scalar::Complex(re, im) => (re.is_finite() && re.abs() > max) || (im.is_finite() && im.abs() > max),
+            Scalar::Complex(re, im) => {
+                (re.is_finite() && re.abs() > max) || (im.is_finite() && im.abs() > max)
+            }
             Scalar::Int(v) => (v as f64).abs() > max,
             _ => false,
         };

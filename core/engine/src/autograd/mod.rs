@@ -62,7 +62,10 @@ impl Tensor {
             return Ok(());
         }
         if on && self.is_inference() && !crate::dispatch::tls::inference_mode() {
-            crate::bail!(Runtime, "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
+            crate::bail!(
+                Runtime,
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
+            );
         }
         if on || self.autograd_meta().is_some() {
             self.autograd_meta_mut().requires_grad_leaf = on;

@@ -35,8 +35,11 @@ static SEQUENCE: AtomicU64 = AtomicU64::new(0);
 impl Node {
     pub fn new(name: String, operator: String, kind: Kind, edges: Vec<Option<Edge>>) -> Arc<Node> {
         // Accumulating nodes run as late as they can: they have the greatest number.
-        let sequence_nr =
-            if matches!(kind, Kind::AccumulateGrad(_)) { u64::MAX } else { SEQUENCE.fetch_add(1, Ordering::Relaxed) };
+        let sequence_nr = if matches!(kind, Kind::AccumulateGrad(_)) {
+            u64::MAX
+        } else {
+            SEQUENCE.fetch_add(1, Ordering::Relaxed)
+        };
         Arc::new(Node { name, operator, sequence_nr, next_edges: Mutex::new(edges), kind })
     }
 }

@@ -24,7 +24,8 @@ pub fn gradient_edge(t: &Tensor) -> Option<Edge> {
         return None;
     }
     let node = m.grad_accumulator.upgrade().unwrap_or_else(|| {
-        let n = Node::new("AccumulateGrad".into(), String::new(), Kind::AccumulateGrad(t.clone()), Vec::new());
+        let n =
+            Node::new("AccumulateGrad".into(), String::new(), Kind::AccumulateGrad(t.clone()), Vec::new());
         t.autograd_meta_mut().grad_accumulator = Arc::downgrade(&n);
         n
     });
@@ -65,7 +66,8 @@ pub fn begin(op: &'static Operator, stack: &Stack) -> Result<Pending> {
             }
             if written && t.is_leaf() && t.requires_grad() {
                 bad = Some(if t.view_base().is_some() {
-                    "a view of a leaf Variable that requires grad is being used in an in-place operation.".to_string()
+                    "a view of a leaf Variable that requires grad is being used in an in-place operation."
+                        .to_string()
                 } else {
                     "a leaf Variable that requires grad is being used in an in-place operation.".to_string()
                 });

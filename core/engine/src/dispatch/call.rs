@@ -175,8 +175,12 @@ pub fn redispatch(op: &'static Operator, ks: DispatchKeySet, stack: &mut Stack) 
             Kernel::InplaceOrView => {
                 return fallback::inplace_or_view(op, ks.minus(DispatchKeySet::INPLACE_OR_VIEW), stack);
             }
-            Kernel::Structured { meta, fill, form } => return derive::structured(op, *meta, *fill, *form, stack),
-            Kernel::Pointwise { build, run, form } => return derive::pointwise(op, *build, *run, *form, stack),
+            Kernel::Structured { meta, fill, form } => {
+                return derive::structured(op, *meta, *fill, *form, stack);
+            }
+            Kernel::Pointwise { build, run, form } => {
+                return derive::pointwise(op, *build, *run, *form, stack);
+            }
             Kernel::Derived { functional, form } => return derive::derived(op, *functional, *form, stack),
             Kernel::Boxed(f) => return f(op, ks, stack),
             Kernel::Decomposition => return fallback::decompose(op, ks, stack),

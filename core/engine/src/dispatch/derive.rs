@@ -53,7 +53,13 @@ fn check_out(out: &Tensor, spec: &OutSpec) -> Result<()> {
 }
 
 /// Runs a shape function, then its kernel, in the wanted form.
-pub(super) fn structured(op: &'static Operator, meta: MetaFn, fill: Option<FillFn>, form: Form, stack: &mut Stack) -> Result<()> {
+pub(super) fn structured(
+    op: &'static Operator,
+    meta: MetaFn,
+    fill: Option<FillFn>,
+    form: Form,
+    stack: &mut Stack,
+) -> Result<()> {
     let n_outs = if form == Form::Out { op.signature()?.outs.count_ones() as usize } else { 0 };
     let args = Args(&stack[..stack.len() - n_outs]);
     let specs = meta(args)?;
@@ -68,13 +74,15 @@ pub(super) fn structured(op: &'static Operator, meta: MetaFn, fill: Option<FillF
         returns(stack, outs);
         return Ok(());
     }
-    let targets = if form == Form::Out { out_args(op, stack)? } else { SmallVec::from_iter([args.tensor(0)?.clone()]) };
+    let targets =
+        if form == Form::Out { out_args(op, stack)? } else { SmallVec::from_iter([args.tensor(0)?.clone()]) };
     check!(targets.len() == specs.len(), Internal; "{} has {} results", op.qualified_name(), specs.len());
     for (target, spec) in targets.iter().zip(&specs) {
         check_out(target, spec)?;
         if form == Form::Out {
             check!(
-                crate::dtype::can_cast(spec.dtype, target.dtype()) && (target.dtype() == spec.dtype || spec.castable),
+                crate::dtype::can_cast(spec.dtype, target.dtype())
+                    && (target.dtype() == spec.dtype || spec.castable),
                 "Expected out tensor to have dtype {}, but got {} instead",
                 cpp_dtype(spec.dtype),
                 cpp_dtype(target.dtype())
@@ -130,7 +138,13 @@ fn cpp_dtype(d: crate::DType) -> &'static str {
 }
 
 /// Builds and runs a pointwise iteration in the wanted form.
-pub(super) fn pointwise(op: &'static Operator, build: BuildFn, run: Option<LoopFn>, form: Form, stack: &mut Stack) -> Result<()> {
+pub(super) fn pointwise(
+    op: &'static Operator,
+    build: BuildFn,
+    run: Option<LoopFn>,
+    form: Form,
+    stack: &mut Stack,
+) -> Result<()> {
     let _ = op;
     let out = match form {
         Form::Functional => {
@@ -145,7 +159,8 @@ pub(super) fn pointwise(op: &'static Operator, build: BuildFn, run: Option<LoopF
         }
         Form::Inplace | Form::Out => {
             let n = stack.len() - usize::from(form == Form::Out);
-            let target = if form == Form::Out { stack[n].tensor()?.clone() } else { stack[0].tensor()?.clone() };
+            let target =
+                if form == Form::Out { stack[n].tensor()?.clone() } else { stack[0].tensor()?.clone() };
             let args = Args(&stack[..n]);
             let it = build(args, Some(&target))?;
             if form == Form::Inplace {
@@ -198,7 +213,13 @@ pub(super) fn derived(op: &'static Operator, functional: OpId, form: Form, stack
         v
     };
     if results.len() != targets.len() {
-        bail!(NotImplemented, "{} has {} results for {} outputs", op.qualified_name(), results.len(), targets.len());
+        bail!(
+            NotImplemented,
+            "{} has {} results for {} outputs",
+            op.qualified_name(),
+            results.len(),
+            targets.len()
+        );
     }
     for (target, result) in targets.iter().zip(&results) {
         check!(

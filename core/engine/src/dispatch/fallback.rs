@@ -95,7 +95,11 @@ pub(super) fn inplace_or_view(op: &'static Operator, ks: DispatchKeySet, stack: 
     redispatch(op, ks, stack)?;
     if let Some(base) = base {
         let mut mark = |t: &Tensor| {
-            if t.storage().ptr_eq(base.storage()) && !t.is_same(&base) && t.view_base().is_none() && !t.is_inference() {
+            if t.storage().ptr_eq(base.storage())
+                && !t.is_same(&base)
+                && t.view_base().is_none()
+                && !t.is_inference()
+            {
                 t.share_version(&base);
                 t.set_view_base(Some(base.view_base().cloned().unwrap_or_else(|| base.clone())));
             }

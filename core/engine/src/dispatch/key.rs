@@ -12,8 +12,22 @@ pub struct DispatchKey(pub u16);
 pub const NUM_BACKENDS: u16 = 16;
 
 pub const BACKENDS: [&str; NUM_BACKENDS as usize] = [
-    "CPU", "CUDA", "HIP", "XLA", "MPS", "IPU", "XPU", "HPU", "VE", "Lazy", "MTIA", "MAIA", "PrivateUse1", "PrivateUse2",
-    "PrivateUse3", "Meta",
+    "CPU",
+    "CUDA",
+    "HIP",
+    "XLA",
+    "MPS",
+    "IPU",
+    "XPU",
+    "HPU",
+    "VE",
+    "Lazy",
+    "MTIA",
+    "MAIA",
+    "PrivateUse1",
+    "PrivateUse2",
+    "PrivateUse3",
+    "Meta",
 ];
 
 macro_rules! functionality {
@@ -151,7 +165,8 @@ const fn functionality_bit(k: DispatchKey) -> u64 {
 impl DispatchKeySet {
     pub const EMPTY: DispatchKeySet = DispatchKeySet(0);
     /// Every bit of a functionality and backend.
-    pub const FULL: DispatchKeySet = DispatchKeySet((1 << (NUM_BACKENDS + DispatchKey::END_FUNCTIONALITY - 1)) - 1);
+    pub const FULL: DispatchKeySet =
+        DispatchKeySet((1 << (NUM_BACKENDS + DispatchKey::END_FUNCTIONALITY - 1)) - 1);
     pub const AUTOGRAD: DispatchKeySet = Self::bits(&[
         DispatchKey::AutogradFunctionality,
         DispatchKey::AutogradOther,

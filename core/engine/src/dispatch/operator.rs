@@ -28,10 +28,21 @@ pub type BoxedFn = dyn Fn(&'static Operator, DispatchKeySet, &mut Stack) -> Resu
 #[derive(Clone)]
 pub enum Kernel {
     Args(ArgsFn),
-    Structured { meta: MetaFn, fill: Option<FillFn>, form: Form },
-    Pointwise { build: BuildFn, run: Option<LoopFn>, form: Form },
+    Structured {
+        meta: MetaFn,
+        fill: Option<FillFn>,
+        form: Form,
+    },
+    Pointwise {
+        build: BuildFn,
+        run: Option<LoopFn>,
+        form: Form,
+    },
     /// In-place and out overloads by way of the functional one.
-    Derived { functional: OpId, form: Form },
+    Derived {
+        functional: OpId,
+        form: Form,
+    },
     Boxed(Arc<BoxedFn>),
     /// Goes on to the next key.
     Fallthrough,
@@ -268,12 +279,22 @@ impl Operator {
         let (f, backend) = key.parts();
         let is_backend = matches!(
             f,
-            DispatchKey::Dense | DispatchKey::Quantized | DispatchKey::Sparse | DispatchKey::SparseCsr | DispatchKey::NestedTensor
+            DispatchKey::Dense
+                | DispatchKey::Quantized
+                | DispatchKey::Sparse
+                | DispatchKey::SparseCsr
+                | DispatchKey::NestedTensor
         );
-        let is_autograd =
-            matches!(f, DispatchKey::AutogradFunctionality | DispatchKey::AutogradOther | DispatchKey::AutogradNestedTensor);
+        let is_autograd = matches!(
+            f,
+            DispatchKey::AutogradFunctionality
+                | DispatchKey::AutogradOther
+                | DispatchKey::AutogradNestedTensor
+        );
         if is_backend && key != DispatchKey::Undefined {
-            for alias in [DispatchKey::CompositeExplicitAutogradNonFunctional, DispatchKey::CompositeExplicitAutograd] {
+            for alias in
+                [DispatchKey::CompositeExplicitAutogradNonFunctional, DispatchKey::CompositeExplicitAutograd]
+            {
                 if let Some(k) = self.registered(alias) {
                     return k.clone();
                 }
@@ -301,7 +322,9 @@ impl Operator {
         match f {
             // An in-place or out overload of a composite implicit operator is composite too.
             _ if is_autograd => match &derived {
-                Some(Kernel::Derived { functional, .. }) if !below() && super::operator::operator(*functional).is_implicit(backend) => {
+                Some(Kernel::Derived { functional, .. })
+                    if !below() && super::operator::operator(*functional).is_implicit(backend) =>
+                {
                     Kernel::Derived { functional: *functional, form: derived_form(&derived) }
                 }
                 _ => Kernel::Autograd,
@@ -359,9 +382,18 @@ pub fn set_fallback(key: DispatchKey, kernel: Kernel) {
 
 impl Signature {
     fn new(schema: FunctionSchema) -> Signature {
-        let defaults = schema.arguments.iter().map(|a| a.default.as_ref().map(|d| default_value(d, &a.ty, a.list_len))).collect();
+        let defaults = schema
+            .arguments
+            .iter()
+            .map(|a| a.default.as_ref().map(|d| default_value(d, &a.ty, a.list_len)))
+            .collect();
         let bits = |f: &dyn Fn(&schema::Argument) -> bool| {
-            schema.arguments.iter().enumerate().filter(|(_, a)| f(a)).fold(0u64, |m, (i, _)| m | (1 << i.min(63)))
+            schema
+                .arguments
+                .iter()
+                .enumerate()
+                .filter(|(_, a)| f(a))
+                .fold(0u64, |m, (i, _)| m | (1 << i.min(63)))
         };
         let (mutates, outs) = (bits(&|a| a.is_write()), bits(&|a| a.is_out()));
         let is_view = schema.is_view_op();

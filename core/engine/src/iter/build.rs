@@ -198,19 +198,20 @@ impl TensorIteratorConfig {
         let inputs = &it.operands[it.num_outputs..];
         let first = inputs.first().map(|o| o.dtype);
         let uniform = first.is_some() && inputs.iter().all(|o| Some(o.dtype) == first);
-        let mut common = if uniform && !inputs.iter().any(|o| o.tensor.as_ref().is_some_and(|t| t.is_wrapped_number())) {
-            first.unwrap_or(default_dtype())
-        } else if self.promote {
-            let mut r = ResultType::default();
-            for o in inputs {
-                if let Some(t) = &o.tensor {
-                    r.add(t)?;
+        let mut common =
+            if uniform && !inputs.iter().any(|o| o.tensor.as_ref().is_some_and(|t| t.is_wrapped_number())) {
+                first.unwrap_or(default_dtype())
+            } else if self.promote {
+                let mut r = ResultType::default();
+                for o in inputs {
+                    if let Some(t) = &o.tensor {
+                        r.add(t)?;
+                    }
                 }
-            }
-            if inputs.is_empty() { it.operands[0].dtype } else { r.finish()? }
-        } else {
-            first.unwrap_or_else(|| it.operands.first().map_or(DType::Float, |o| o.dtype))
-        };
+                if inputs.is_empty() { it.operands[0].dtype } else { r.finish()? }
+            } else {
+                first.unwrap_or_else(|| it.operands.first().map_or(DType::Float, |o| o.dtype))
+            };
         if self.same_dtype
             && let Some(bad) = it.operands.iter().filter(|o| o.tensor.is_some()).find(|o| o.dtype != common)
         {
@@ -272,7 +273,9 @@ impl TensorIterator {
 
     /// When all operands have one shape and one dense layout the iteration is one dimension.
     fn fast_set_up(&mut self) -> Result<bool> {
-        if self.is_reduction || self.operands.iter().any(|o| o.is_output && o.tensor.is_some() && o.will_resize) {
+        if self.is_reduction
+            || self.operands.iter().any(|o| o.is_output && o.tensor.is_some() && o.will_resize)
+        {
             return Ok(false);
         }
         let defined = || self.operands.iter().filter_map(|o| o.tensor.as_ref());
@@ -396,7 +399,9 @@ impl TensorIterator {
             }
             let o = &mut self.operands[i];
             match &o.tensor {
-                None => o.tensor = Some(factory::empty_strided(&self.full_shape, &elem, o.dtype, self.device)?),
+                None => {
+                    o.tensor = Some(factory::empty_strided(&self.full_shape, &elem, o.dtype, self.device)?)
+                }
                 Some(t) => {
                     memory::resize_output(t, &self.full_shape, Some(&elem))?;
                     o.will_resize = false;
@@ -419,7 +424,8 @@ impl TensorIterator {
         let mut prev = 0;
         for d in 1..self.shape.len() {
             let (s0, s1) = (self.shape[prev], self.shape[d]);
-            let can = s0 == 1 || s1 == 1 || self.operands.iter().all(|o| s0 * o.strides[prev] == o.strides[d]);
+            let can =
+                s0 == 1 || s1 == 1 || self.operands.iter().all(|o| s0 * o.strides[prev] == o.strides[d]);
             if can {
                 if s0 == 1 {
                     self.operands.iter_mut().for_each(|o| o.strides[prev] = o.strides[d]);

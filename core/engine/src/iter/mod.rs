@@ -125,7 +125,15 @@ impl TensorIterator {
     /// # Errors
     /// Shapes that do not broadcast, dtypes that do not promote, an output that cannot hold the result.
     pub fn binary_op(out: Option<&Tensor>, a: &Tensor, b: &Tensor) -> Result<TensorIterator> {
-        Self::config().output(out).input(a).input(b).promote().cast_outputs().safe_casting().cpu_scalars().build()
+        Self::config()
+            .output(out)
+            .input(a)
+            .input(b)
+            .promote()
+            .cast_outputs()
+            .safe_casting()
+            .cpu_scalars()
+            .build()
     }
     /// `binary_float_op`: as `binary_op`, integers becoming the default float type.
     ///
@@ -148,7 +156,15 @@ impl TensorIterator {
     /// # Errors
     /// As `binary_op`.
     pub fn comparison_op(out: Option<&Tensor>, a: &Tensor, b: &Tensor) -> Result<TensorIterator> {
-        Self::config().output(out).input(a).input(b).promote().output_dtype(DType::Bool).cast_outputs().cpu_scalars().build()
+        Self::config()
+            .output(out)
+            .input(a)
+            .input(b)
+            .promote()
+            .output_dtype(DType::Bool)
+            .cast_outputs()
+            .cpu_scalars()
+            .build()
     }
     /// `unary_op`: the result has the input's dtype.
     ///

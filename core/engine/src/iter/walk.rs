@@ -22,7 +22,10 @@ impl Shared {
 
 impl TensorIterator {
     fn base_pointers(&self) -> Ptrs {
-        self.operands.iter().map(|o| o.tensor.as_ref().map_or(std::ptr::null_mut(), |t| t.data_ptr())).collect()
+        self.operands
+            .iter()
+            .map(|o| o.tensor.as_ref().map_or(std::ptr::null_mut(), |t| t.data_ptr()))
+            .collect()
     }
     /// Byte strides of the fastest dimension, outputs first.
     pub fn inner_strides(&self) -> SmallVec<[i64; 4]> {
@@ -51,7 +54,9 @@ impl TensorIterator {
             self.range(base.get(), 0, n, &mut |p, s, k| f(p, s, k));
             return;
         }
-        parallel::for_range(0, n, grain, |begin, end| self.range(base.get(), begin, end, &mut |p, s, k| f(p, s, k)));
+        parallel::for_range(0, n, grain, |begin, end| {
+            self.range(base.get(), begin, end, &mut |p, s, k| f(p, s, k))
+        });
     }
 
     /// Walks the linear range `begin..end` (fastest dimension first).
@@ -62,7 +67,11 @@ impl TensorIterator {
         let inner = self.inner_strides();
         let n0 = self.shape[0] as usize;
         if self.shape.len() == 1 {
-            let ptrs: Ptrs = base.iter().zip(&inner).map(|(p, s)| p.wrapping_offset(begin as isize * *s as isize)).collect();
+            let ptrs: Ptrs = base
+                .iter()
+                .zip(&inner)
+                .map(|(p, s)| p.wrapping_offset(begin as isize * *s as isize))
+                .collect();
             f(&ptrs, &inner, end - begin);
             return;
         }

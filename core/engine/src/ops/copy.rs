@@ -8,9 +8,7 @@ use crate::tensor::{factory, shape};
 use crate::{Complex, DType, MemoryFormat, Result, Tensor, bail, check, dispatch, op};
 
 pub(crate) fn register(r: &mut Registry) {
-    r.any_device(op::copy_, copy_)
-        .any_device(op::_to_copy, to_copy)
-        .any_device(op::clone, clone);
+    r.any_device(op::copy_, copy_).any_device(op::_to_copy, to_copy).any_device(op::clone, clone);
 }
 
 /// Writes `src`, converted and broadcast, into `dst` (CPU; on meta only the shapes are checked).
@@ -35,7 +33,13 @@ pub fn copy_into(dst: &Tensor, src: &Tensor) -> Result<()> {
     if dst.numel() == 0 {
         return Ok(());
     }
-    if dst.dtype() == src.dtype() && dst.is_contiguous() && src.is_contiguous() && dst.sizes() == src.sizes() && src.is_conj() == dst.is_conj() && src.is_neg() == dst.is_neg() {
+    if dst.dtype() == src.dtype()
+        && dst.is_contiguous()
+        && src.is_contiguous()
+        && dst.sizes() == src.sizes()
+        && src.is_conj() == dst.is_conj()
+        && src.is_neg() == dst.is_neg()
+    {
         let n = dst.numel() as usize * dst.itemsize();
         // SAFETY: both are contiguous with as many bytes; `copy` allows overlap.
         unsafe { std::ptr::copy(src.data_ptr(), dst.data_ptr(), n) };
@@ -44,7 +48,8 @@ pub fn copy_into(dst: &Tensor, src: &Tensor) -> Result<()> {
     let conj = src.is_conj() != dst.is_conj();
     let neg = src.is_neg() != dst.is_neg();
     let src = src.alias_with(sizes, strides, src.storage_offset());
-    let it = TensorIterator::config().output(Some(dst)).input(&src).no_resize().skip_overlap_check().build()?;
+    let it =
+        TensorIterator::config().output(Some(dst)).input(&src).no_resize().skip_overlap_check().build()?;
     convert_loop(&it, dst.dtype(), src.dtype())?;
     if conj || neg {
         apply_bits(dst, conj, neg)?;
@@ -130,7 +135,11 @@ fn copy_(a: Args<'_>) -> Result<Returns> {
         );
     }
     // A source that shares memory in another layout is read before it is written.
-    if dst.storage().ptr_eq(src.storage()) && !dst.is_same(src) && !dst.is_meta() && dst.strides() != src.strides() {
+    if dst.storage().ptr_eq(src.storage())
+        && !dst.is_same(src)
+        && !dst.is_meta()
+        && dst.strides() != src.strides()
+    {
         let temp = factory::empty_like(src, src.dtype(), MemoryFormat::Contiguous)?;
         copy_into(&temp, src)?;
         copy_into(dst, &temp)?;
@@ -151,7 +160,11 @@ fn to_copy(a: Args<'_>) -> Result<Returns> {
         check!(l == t.layout(), NotImplemented; "_to_copy to layout torch.{} is not implemented", l.name());
     }
     let like = factory::empty_like(t, dtype, format)?;
-    let out = if device == t.device() { like } else { factory::empty_strided(t.sizes(), like.strides(), dtype, device)? };
+    let out = if device == t.device() {
+        like
+    } else {
+        factory::empty_strided(t.sizes(), like.strides(), dtype, device)?
+    };
     if !device.is_meta() {
         copy_into(&out, t)?;
     }

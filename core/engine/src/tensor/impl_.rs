@@ -268,7 +268,11 @@ impl Tensor {
     pub fn data_ptr(&self) -> *mut u8 {
         let f = self.f();
         let base = f.storage.data_ptr();
-        if base.is_null() { base } else { base.wrapping_offset(f.storage_offset as isize * f.dtype.itemsize() as isize) }
+        if base.is_null() {
+            base
+        } else {
+            base.wrapping_offset(f.storage_offset as isize * f.dtype.itemsize() as isize)
+        }
     }
     /// The elements of a contiguous CPU tensor.
     ///
@@ -323,7 +327,8 @@ impl Tensor {
     }
     /// An inference tensor: made in inference mode, without autograd keys.
     pub fn is_inference(&self) -> bool {
-        !self.f().key_set.intersects(DispatchKeySet::AUTOGRAD) && !self.f().key_set.has_functionality(DispatchKey::ADInplaceOrView)
+        !self.f().key_set.intersects(DispatchKeySet::AUTOGRAD)
+            && !self.f().key_set.has_functionality(DispatchKey::ADInplaceOrView)
     }
     pub fn is_wrapped_number(&self) -> bool {
         self.f().wrapped_number
@@ -446,6 +451,13 @@ impl DispatchKeySet {
 
 impl std::fmt::Debug for Tensor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Tensor({:?}, {:?}, strides {:?}, {})", self.dtype(), self.sizes(), self.strides(), self.device())
+        write!(
+            f,
+            "Tensor({:?}, {:?}, strides {:?}, {})",
+            self.dtype(),
+            self.sizes(),
+            self.strides(),
+            self.device()
+        )
     }
 }
