@@ -11,6 +11,7 @@ mod generator;
 pub mod iter;
 pub mod ivalue;
 pub mod ops;
+pub mod random;
 pub mod scalar;
 pub mod schema;
 pub mod storage;
