@@ -61,6 +61,14 @@ pub fn test() -> Result<(bool, String)> {
     Ok((succeeded, text))
 }
 
+/// Times in Pyodide, as the JSON object that `node-tests/bench.mjs` prints.
+#[expect(dead_code, reason = "the command that prints it is next")]
+pub fn bench() -> Result<String> {
+    let node = Node::ensure()?;
+    pack(&node, DEMO, false)?;
+    runner(&node, "bench.mjs", DEMO)?.arg("--checkpoint").arg(checkpoint::folder()?).output()
+}
+
 /// What [`crate::doctor`] should look at for this half.
 pub fn checks() -> Vec<Check> {
     vec![
