@@ -1,7 +1,12 @@
 //! Operators: shape functions and registrations, a file for each family. The arithmetic is in `crate::cpu`.
 
+mod basics;
 pub mod copy;
+mod factories;
+mod options;
 mod pointwise;
+mod view_forms;
+mod views;
 
 use crate::dispatch::Registry;
 use std::sync::Once;
@@ -13,5 +18,9 @@ pub fn register_all() {
         let r = &mut Registry::new();
         copy::register(r);
         pointwise::register(r);
+        basics::register(r);
+        factories::register(r);
+        views::register(r);
+        view_forms::register(r);
     });
 }
