@@ -81,7 +81,9 @@ pub(crate) fn register(r: &mut Registry) {
         Ok(state.finish()?.into())
     });
     r.implicit(op::can_cast, |a| Ok(crate::dtype::can_cast(dtype_of(a, 0)?, dtype_of(a, 1)?).into()));
-    r.implicit(op::promote_types, |a| Ok(crate::dtype::promote_types(dtype_of(a, 0)?, dtype_of(a, 1)?)?.into()));
+    r.implicit(op::promote_types, |a| {
+        Ok(crate::dtype::promote_types(dtype_of(a, 0)?, dtype_of(a, 1)?)?.into())
+    });
     r.implicit(op::is_complex, |a| Ok(a.tensor(0)?.dtype().is_complex().into()));
     r.implicit(op::is_floating_point, |a| Ok(a.tensor(0)?.dtype().is_floating_point().into()));
     r.implicit(op::is_signed, |a| Ok(a.tensor(0)?.dtype().is_signed().into()));
@@ -101,7 +103,10 @@ pub(crate) fn register(r: &mut Registry) {
         r.implicit(id, |a| Ok(a.tensor(0)?.numel().into()));
     }
     r.implicit(op::dim, |a| Ok((a.tensor(0)?.dim() as i64).into()));
-    r.implicit(op::_shape_as_tensor, |a| Ok(crate::tensor::factory::from_slice(a.tensor(0)?.sizes())?.into()));
+    r.implicit(
+        op::_shape_as_tensor,
+        |a| Ok(crate::tensor::factory::from_slice(a.tensor(0)?.sizes())?.into()),
+    );
 }
 
 fn dtype_of(a: Args<'_>, i: usize) -> Result<DType> {
@@ -163,7 +168,11 @@ fn triangle(a: Args<'_>, out: &[Tensor], lower: bool) -> Result<()> {
             let dst = out[0].data_ptr().add(r as usize * row_bytes);
             let src = t.data_ptr().add(r as usize * row_bytes);
             std::ptr::write_bytes(dst, 0, begin as usize * size);
-            std::ptr::copy(src.add(begin as usize * size), dst.add(begin as usize * size), (end - begin) as usize * size);
+            std::ptr::copy(
+                src.add(begin as usize * size),
+                dst.add(begin as usize * size),
+                (end - begin) as usize * size,
+            );
             std::ptr::write_bytes(dst.add(end as usize * size), 0, (cols - end) as usize * size);
         }
     }
@@ -222,7 +231,8 @@ fn equal(a: Args<'_>) -> Result<Returns> {
     let load = |t: &Tensor| super::copy::contiguous(&super::copy::convert(t, common)?);
     let (x, y) = (load(x)?, load(y)?);
     // SAFETY: contiguous tensors of the matched type.
-    Ok(dispatch!("equal_cpu", common, copyable, T => unsafe { x.as_slice::<T>() == y.as_slice::<T>() }).into())
+    Ok(dispatch!("equal_cpu", common, copyable, T => unsafe { x.as_slice::<T>() == y.as_slice::<T>() })
+        .into())
 }
 
 /// `to`: the tensor itself when nothing changes; `rest` is the position of `non_blocking`.
@@ -235,7 +245,8 @@ fn to(
 ) -> Result<Returns> {
     let t = a.tensor(0)?;
     let format = a.opt_memory_format(rest + 2);
-    let same_device = device.is_none_or(|d| d == t.device() || (d.ty == t.device().ty && (d.is_cpu() || d.is_meta())));
+    let same_device =
+        device.is_none_or(|d| d == t.device() || (d.ty == t.device().ty && (d.is_cpu() || d.is_meta())));
     let same_format = format.is_none_or(|f| {
         f == MemoryFormat::Preserve || t.is_contiguous_format(f) && t.suggest_memory_format() == f
     });

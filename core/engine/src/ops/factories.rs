@@ -171,12 +171,7 @@ fn arange(o: Options, start: Scalar, end: Scalar, step: Scalar) -> Result<Return
         Scalar::Float(v) => format!("{v}"),
         other => other.to_i64().to_string(),
     };
-    check!(
-        s.is_finite() && e.is_finite(),
-        "unsupported range: {} -> {}",
-        show(start),
-        show(end)
-    );
+    check!(s.is_finite() && e.is_finite(), "unsupported range: {} -> {}", show(start), show(end));
     check!(
         (d > 0.0 && e >= s) || (d < 0.0 && e <= s),
         "upper bound and lower bound inconsistent with step sign"
@@ -217,13 +212,13 @@ fn linspace(a: Args<'_>) -> Result<Returns> {
     let o = Options::read(a, 3)?;
     check!(steps >= 0, "number of steps must be non-negative");
     let complex = start.is_complex() || end.is_complex();
-    let default = if complex {
-        default_dtype().to_complex().unwrap_or(DType::ComplexFloat)
-    } else {
-        default_dtype()
-    };
+    let default =
+        if complex { default_dtype().to_complex().unwrap_or(DType::ComplexFloat) } else { default_dtype() };
     let dtype = o.dtype.unwrap_or(default);
-    check!(!complex || dtype.is_complex(), "linspace(): inferred dtype {default} can't be safely cast to passed dtype {dtype}");
+    check!(
+        !complex || dtype.is_complex(),
+        "linspace(): inferred dtype {default} can't be safely cast to passed dtype {dtype}"
+    );
     let t = factory::empty(&[steps], dtype, Device::CPU)?;
     let half = steps / 2;
     let n = steps;
@@ -273,7 +268,8 @@ fn triangle_indices(a: Args<'_>, lower: bool) -> Result<Returns> {
     let o = Options::read(a, 3)?;
     let mut coordinates: Vec<(i64, i64)> = Vec::new();
     for i in 0..rows {
-        let (from, to) = if lower { (0, (i + offset + 1).clamp(0, cols)) } else { ((i + offset).clamp(0, cols), cols) };
+        let (from, to) =
+            if lower { (0, (i + offset + 1).clamp(0, cols)) } else { ((i + offset).clamp(0, cols), cols) };
         coordinates.extend((from..to).map(|j| (i, j)));
     }
     let flat: Vec<i64> = coordinates.iter().map(|c| c.0).chain(coordinates.iter().map(|c| c.1)).collect();

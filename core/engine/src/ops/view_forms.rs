@@ -71,10 +71,7 @@ fn narrowed(t: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
         -size
     );
     let start = if start < 0 { start + size } else { start };
-    check!(
-        start <= size - length,
-        "start ({start}) + length ({length}) exceeds dimension size ({size})."
-    );
+    check!(start <= size - length, "start ({start}) + length ({length}) exceeds dimension size ({size}).");
     op::slice_Tensor.call((t, dim, start, start + length, 1))
 }
 
@@ -84,10 +81,7 @@ fn narrow(a: Args<'_>) -> Result<Returns> {
 
 fn narrow_tensor(a: Args<'_>) -> Result<Returns> {
     let start = a.tensor(2)?;
-    check!(
-        start.dim() == 0 && start.dtype().is_integral(false),
-        "start must be an 0-dim integral Tensor."
-    );
+    check!(start.dim() == 0 && start.dtype().is_integral(false), "start must be an 0-dim integral Tensor.");
     let start = op::_local_scalar_dense.call_all((start,))?[0].int()?;
     Ok(narrowed(a.tensor(0)?, a.int(1)?, start, a.int(3)?)?.into())
 }
@@ -109,7 +103,10 @@ fn chunk(a: Args<'_>, copies: bool) -> Result<Returns> {
 }
 
 fn sections(t: &Tensor, n: i64, dim: i64) -> Result<Returns> {
-    check!(t.dim() > 0, "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
+    check!(
+        t.dim() > 0,
+        "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+    );
     check!(n > 0, "number of sections must be larger than 0, got {n}");
     let size = t.size(dim)?;
     let (each, longer) = (size / n, size % n);
@@ -124,7 +121,10 @@ fn sections(t: &Tensor, n: i64, dim: i64) -> Result<Returns> {
 }
 
 fn indices(t: &Tensor, at: &[i64], dim: i64) -> Result<Returns> {
-    check!(t.dim() > 0, "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
+    check!(
+        t.dim() > 0,
+        "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+    );
     let size = t.size(dim)?;
     let mut start = 0;
     let mut out = Vec::new();
