@@ -1,9 +1,40 @@
+#![allow(non_snake_case, reason = "functions carry the names of upstream's C API")]
 //! The `torch._C` surface: argument parsing, the Tensor type, modes and submodules.
+
+pub mod accelerator;
+mod docs;
+mod enums;
+pub mod error;
+mod flags;
+mod fx;
+pub mod jit;
+pub mod parser;
+pub mod surface;
+pub mod tensor;
+pub mod types;
 
 use pyo3::prelude::*;
 
 /// Fills the module `torch._C`.
+///
+/// # Errors
+/// Only when CPython itself fails, or the generated tables are damaged.
 pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    let _ = module;
-    Ok(())
+    error::guard(|| {
+        torchnative_engine::ops::register_all();
+        surface::create_modules(module)?;
+        types::init(module)?;
+        enums_and_flags(module)?;
+        jit::init(module)?;
+        fx::init(module)?;
+        tensor::init(module)?;
+        parser::init(module)?;
+        docs::init(module)?;
+        surface::fill(module.py())
+    })
+}
+
+fn enums_and_flags(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    flags::init(module)?;
+    accelerator::init(module)
 }

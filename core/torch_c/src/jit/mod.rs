@@ -1,0 +1,13 @@
+//! What the Python tree needs of TorchScript: types, schemas and syntax tree nodes. The compiler itself is not here.
+
+pub mod schema;
+pub mod tree_views;
+pub mod types;
+
+use pyo3::prelude::*;
+
+pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    types::init(module)?;
+    schema::init(module)?;
+    tree_views::init(module.py())
+}

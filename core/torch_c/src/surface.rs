@@ -1,0 +1,229 @@
+//! The names of `torch._C` that have no implementation here.
+//!
+//! `generated/surface.tsv` lists every name upstream's extension has in a build without accelerators. Whatever
+//! the rest of this crate has not bound by the time [`fill`] runs is bound here: functions and constructors
+//! refuse by name, enums and constants are complete.
+
+use crate::enums;
+use pyo3::exceptions::PyNotImplementedError;
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict, PyModule, PyString, PyTuple, PyType};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+
+const TABLE: &str = include_str!("generated/surface.tsv");
+
+/// Creates the submodules the table names, each an attribute of its parent and an entry of `sys.modules`.
+pub fn create_modules(root: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = root.py();
+    let loaded = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
+    loaded.set_item("torch._C", root)?;
+    for row in rows('M') {
+        let name = row[0];
+        let Some((parent, last)) = name.rsplit_once('.') else { continue };
+        if name == "torch._C" {
+            continue;
+        }
+        let module = PyModule::new(py, name)?;
+        find(py, parent)?.setattr(last, &module)?;
+        loaded.set_item(name, &module)?;
+    }
+    Ok(())
+}
+
+/// Binds what is still missing.
+pub fn fill(py: Python<'_>) -> PyResult<()> {
+    for line in TABLE.lines() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        match fields[..] {
+            ["V", module, name, kind, text] => constant(py, module, name, kind, text)?,
+            ["E", module, name, shown, export, members] => {
+                enumeration(py, module, name, shown, export, members)?
+            }
+            // Autograd nodes are made when asked for: there are hundreds of them.
+            ["C", "torch._C._functions", ..] => {}
+            ["C", module, name, shown, qualname, base, members] => {
+                let dict = find(py, module)?.dict();
+                if !dict.contains(name)? {
+                    dict.set_item(name, class(py, module, name, shown, qualname, base, members)?)?;
+                }
+            }
+            ["F", module, name] => {
+                let dict = find(py, module)?.dict();
+                if !dict.contains(name)? {
+                    dict.set_item(name, refusal(py, module, name, name)?)?;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The names of the autograd node classes, `AddBackward0` and kin.
+pub fn node_names() -> impl Iterator<Item = &'static str> {
+    rows('C').filter(|row| row[0] == "torch._C._functions").map(|row| row[1])
+}
+
+fn rows(kind: char) -> impl Iterator<Item = Vec<&'static str>> {
+    TABLE
+        .lines()
+        .filter_map(move |line| line.strip_prefix(kind)?.strip_prefix('\t'))
+        .map(|line| line.split('\t').collect())
+}
+
+/// A submodule by its full name.
+pub fn find<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyModule>> {
+    let loaded = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
+    Ok(loaded.get_item(name)?.cast_into::<PyModule>()?)
+}
+
+fn constant(py: Python<'_>, module: &str, name: &str, kind: &str, text: &str) -> PyResult<()> {
+    let dict = find(py, module)?.dict();
+    if dict.contains(name)? {
+        return Ok(());
+    }
+    let parse_error = |_| PyNotImplementedError::new_err(format!("malformed constant {module}.{name}"));
+    match kind {
+        "bool" => dict.set_item(name, text == "True"),
+        "int" => dict.set_item(name, text.parse::<i64>().map_err(|e| parse_error(e.to_string()))?),
+        "float" => dict.set_item(name, text.parse::<f64>().map_err(|e| parse_error(e.to_string()))?),
+        _ => dict.set_item(name, text),
+    }
+}
+
+fn enumeration(
+    py: Python<'_>,
+    module: &str,
+    name: &str,
+    shown: &str,
+    export: &str,
+    members: &str,
+) -> PyResult<()> {
+    let dict = find(py, module)?.dict();
+    if dict.contains(name)? {
+        return Ok(());
+    }
+    let pairs = members.split(',').filter_map(|pair| {
+        let (member, value) = pair.split_once('=')?;
+        Some((member, value.parse().ok()?))
+    });
+    let class = enums::define(py, name, shown, pairs)?;
+    if export == "export" {
+        for (member, value) in class.getattr("__members__")?.cast::<PyDict>()?.iter() {
+            dict.set_item(member, value)?;
+        }
+    }
+    dict.set_item(name, class)
+}
+
+/// A class that can be named, annotated with, tested against and derived from, but not made.
+fn class<'py>(
+    py: Python<'py>,
+    module: &str,
+    name: &str,
+    shown: &str,
+    qualname: &str,
+    base: &str,
+    members: &str,
+) -> PyResult<Bound<'py, PyType>> {
+    let base = base_class(py, module, base)?;
+    let namespace = PyDict::new(py);
+    namespace.set_item("__module__", shown)?;
+    namespace.set_item("__qualname__", qualname)?;
+    let is_exception = base.is_subclass_of::<pyo3::exceptions::PyBaseException>()?;
+    if !is_exception {
+        namespace.set_item("__new__", refusal(py, module, "__new__", name)?)?;
+    }
+    for member in members.split(',').filter(|m| !m.is_empty()) {
+        let (kind, attribute) = member.split_at(2);
+        let function = refusal(py, module, attribute, &format!("{name}.{attribute}"))?;
+        if kind == "p:" {
+            namespace.set_item(
+                attribute,
+                py.import(intern!(py, "builtins"))?.getattr(intern!(py, "property"))?.call1((function,))?,
+            )?;
+        } else {
+            namespace.set_item(attribute, function)?;
+        }
+    }
+    let last = qualname.rsplit('.').next().unwrap_or(name);
+    let made = py.get_type::<PyType>().call1((last, PyTuple::new(py, [base])?, namespace))?;
+    Ok(made.cast_into()?)
+}
+
+fn base_class<'py>(py: Python<'py>, module: &str, base: &str) -> PyResult<Bound<'py, PyType>> {
+    for owner in [module, "torch._C", "builtins"] {
+        if let Some(found) = find(py, owner)?.dict().get_item(base)? {
+            return Ok(found.cast_into()?);
+        }
+    }
+    // A base that lives in the Python tree says nothing about this class.
+    Ok(py.get_type::<PyAny>())
+}
+
+/// A builtin function that raises `NotImplementedError` with its own full name.
+fn refusal<'py>(py: Python<'py>, module: &str, name: &str, path: &str) -> PyResult<Bound<'py, PyAny>> {
+    let message = leak(&format!("{module}.{path} is not implemented in torchnative"))?;
+    let definition = Box::leak(Box::new(ffi::PyMethodDef {
+        ml_name: leak(name)?.as_ptr(),
+        ml_meth: ffi::PyMethodDefPointer { PyCFunctionWithKeywords: refuse },
+        ml_flags: ffi::METH_VARARGS | ffi::METH_KEYWORDS,
+        ml_doc: std::ptr::null(),
+    }));
+    let module = PyString::new(py, module);
+    // SAFETY: the capsule holds a pointer to a leaked string; the definition is leaked too, and outlives the function.
+    unsafe {
+        let capsule = ffi::PyCapsule_New(message.as_ptr() as *mut c_void, std::ptr::null::<c_char>(), None);
+        let capsule = Bound::from_owned_ptr_or_err(py, capsule)?.cast_into_unchecked::<PyCapsule>();
+        let function = ffi::PyCFunction_NewEx(definition, capsule.as_ptr(), module.as_ptr());
+        Bound::from_owned_ptr_or_err(py, function)
+    }
+}
+
+unsafe extern "C" fn refuse(
+    capsule: *mut ffi::PyObject,
+    _args: *mut ffi::PyObject,
+    _kwargs: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython, attached, with the capsule `refusal` made: its pointer is a C string that lives for ever.
+    unsafe {
+        let message = ffi::PyCapsule_GetPointer(capsule, std::ptr::null());
+        if !message.is_null() {
+            ffi::PyErr_SetString(ffi::PyExc_NotImplementedError, message as *const c_char);
+        }
+    }
+    std::ptr::null_mut()
+}
+
+fn leak(text: &str) -> PyResult<&'static CStr> {
+    Ok(Box::leak(CString::new(text)?.into_boxed_c_str()))
+}
+
+/// Makes a module function from a raw entry point, with a definition that lives as long as the process.
+///
+/// Hot functions are bound this way; the others are `#[pyfunction]`s.
+pub fn add_raw_function(
+    module: &Bound<'_, PyModule>,
+    name: &'static CStr,
+    entry: ffi::PyMethodDefPointer,
+    flags: c_int,
+) -> PyResult<()> {
+    let py = module.py();
+    let definition = Box::leak(Box::new(ffi::PyMethodDef {
+        ml_name: name.as_ptr(),
+        ml_meth: entry,
+        ml_flags: flags,
+        ml_doc: std::ptr::null(),
+    }));
+    let module_name = module.name()?;
+    // SAFETY: the definition is leaked; CPython takes its own references to the module and its name.
+    let function = unsafe {
+        Bound::from_owned_ptr_or_err(
+            py,
+            ffi::PyCFunction_NewEx(definition, module.as_ptr(), module_name.as_ptr()),
+        )?
+    };
+    module.setattr(name.to_string_lossy().as_ref(), function)
+}

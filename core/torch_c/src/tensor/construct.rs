@@ -1,0 +1,321 @@
+//! Making tensors from Python data: `torch.tensor`, `torch.as_tensor`, `torch.Tensor(...)`, `_make_subclass`.
+
+use super::{object, value};
+use crate::error::{self, IntoPy};
+use crate::parser;
+use crate::types::{device, dtype};
+use pyo3::exceptions::{PyNotImplementedError, PyTypeError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
+use torchnative_engine::dtype::promote_types;
+use torchnative_engine::iter::default_dtype;
+use torchnative_engine::tensor::factory;
+use torchnative_engine::{DType, Device, Scalar, Tensor, dispatch, op};
+
+/// Sizes of nested sequences, from their first elements.
+fn sizes_of(o: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+    let mut sizes = Vec::new();
+    let mut at = o.clone();
+    while is_sequence(&at) {
+        let n = at.len()?;
+        sizes.push(n as i64);
+        if sizes.len() > 128 {
+            return Err(PyValueError::new_err(format!("too many dimensions '{}'", at.get_type().name()?)));
+        }
+        if n == 0 {
+            break;
+        }
+        at = at.get_item(0)?;
+    }
+    if let Some(t) = object::get(&at)
+        && !sizes.is_empty()
+    {
+        sizes.extend(t.sizes());
+    }
+    Ok(sizes)
+}
+
+fn is_sequence(o: &Bound<'_, PyAny>) -> bool {
+    o.is_instance_of::<PyList>()
+        || o.is_instance_of::<PyTuple>()
+        || (object::get(o).is_none()
+            && !o.is_instance_of::<PyString>()
+            && o.hasattr("__len__").unwrap_or(false)
+            && o.hasattr("__getitem__").unwrap_or(false)
+            && !o.is_instance_of::<PyDict>())
+}
+
+/// Collects the numbers of nested sequences in row-major order, checking that they are rectangular.
+fn collect(o: &Bound<'_, PyAny>, sizes: &[i64], dim: usize, out: &mut Vec<Scalar>) -> PyResult<()> {
+    if dim == sizes.len() {
+        if let Some(t) = object::get(o) {
+            out.push(value::item(t).into_py()?);
+            return Ok(());
+        }
+        return match value::scalar_from_py(o)? {
+            Some(s) => {
+                out.push(s);
+                Ok(())
+            }
+            None if is_sequence(o) || o.is_instance_of::<PyString>() => {
+                Err(PyValueError::new_err(format!("too many dimensions '{}'", o.get_type().name()?)))
+            }
+            None => Err(PyTypeError::new_err(format!("Could not infer dtype of {}", o.get_type().name()?))),
+        };
+    }
+    if !is_sequence(o) && object::get(o).is_none() {
+        return Err(PyTypeError::new_err(format!("not a sequence: '{}'", o.get_type().name()?)));
+    }
+    let n = o.len()? as i64;
+    if n != sizes[dim] {
+        return Err(PyValueError::new_err(format!(
+            "expected sequence of length {} at dim {dim} (got {n})",
+            sizes[dim]
+        )));
+    }
+    for i in 0..n {
+        collect(&o.get_item(i)?, sizes, dim + 1, out)?;
+    }
+    Ok(())
+}
+
+fn infer(values: &[Scalar]) -> PyResult<DType> {
+    let mut d: Option<DType> = None;
+    for v in values {
+        let own = match v {
+            Scalar::Float(_) => default_dtype(),
+            Scalar::Complex(..) => default_dtype().to_complex().unwrap_or(DType::ComplexFloat),
+            other => other.dtype(),
+        };
+        d = Some(match d {
+            None => own,
+            Some(x) => promote_types(x, own).into_py()?,
+        });
+    }
+    Ok(d.unwrap_or(default_dtype()))
+}
+
+/// A new CPU tensor of nested sequences of numbers.
+pub fn sequence_to_tensor(o: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
+    if let Some(t) = object::get(o) {
+        return op::_to_copy.call((t, dtype.unwrap_or(t.dtype()))).into_py();
+    }
+    let sizes = sizes_of(o)?;
+    let mut values = Vec::new();
+    if !sizes.contains(&0) {
+        collect(o, &sizes, 0, &mut values)?;
+    }
+    let d = match dtype {
+        Some(d) => d,
+        None => infer(&values)?,
+    };
+    let t = factory::empty(&sizes, d, Device::CPU).into_py()?;
+    let fill = || -> torchnative_engine::Result<()> {
+        dispatch!("tensor", d, copyable, T => {
+            // SAFETY: fresh, contiguous, of that dtype, with as many elements.
+            let out = unsafe { t.as_mut_slice::<T>() };
+            for (slot, v) in out.iter_mut().zip(&values) {
+                *slot = v.to::<T>()?;
+            }
+        });
+        Ok(())
+    };
+    fill().into_py()?;
+    Ok(t)
+}
+
+fn options(
+    args: &[Bound<'_, PyAny>],
+    kw: &[(String, Bound<'_, PyAny>)],
+    from: usize,
+    name: &str,
+) -> PyResult<(Option<DType>, Option<Device>, bool)> {
+    let mut found = (args.get(from).and_then(dtype::from_py), None, false);
+    for (k, v) in kw {
+        match k.as_str() {
+            "dtype" if !v.is_none() => {
+                found.0 = Some(dtype::from_py(v).ok_or_else(|| {
+                    PyTypeError::new_err(format!("{name}(): argument 'dtype' must be torch.dtype"))
+                })?)
+            }
+            "device" if !v.is_none() => found.1 = device::from_py(v)?,
+            "requires_grad" => found.2 = v.is_truthy()?,
+            "dtype" | "device" | "pin_memory" | "data" | "copy" => {}
+            other => {
+                return Err(PyTypeError::new_err(format!(
+                    "{name}() got an unexpected keyword argument '{other}'"
+                )));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn data<'a, 'py>(
+    args: &'a [Bound<'py, PyAny>],
+    kw: &'a [(String, Bound<'py, PyAny>)],
+    name: &str,
+) -> PyResult<&'a Bound<'py, PyAny>> {
+    args.first().or_else(|| kw.iter().find(|(k, _)| k == "data").map(|(_, v)| v)).ok_or_else(|| {
+        PyTypeError::new_err(format!("{name}() missing 1 required positional arguments: \"data\""))
+    })
+}
+
+fn place(t: Tensor, to: Option<Device>) -> PyResult<Tensor> {
+    match to {
+        Some(d) if d.ty != t.device().ty => {
+            op::_to_copy.call((&t, t.dtype(), torchnative_engine::IValue::None, d)).into_py()
+        }
+        _ => Ok(t),
+    }
+}
+
+fn tensor_<'py>(
+    py: Python<'py>,
+    args: &[Bound<'py, PyAny>],
+    kw: &[(String, Bound<'py, PyAny>)],
+) -> PyResult<Bound<'py, PyAny>> {
+    let (dtype, device, requires_grad) = options(args, kw, 1, "tensor")?;
+    let t = place(sequence_to_tensor(data(args, kw, "tensor")?, dtype)?, device)?;
+    if requires_grad {
+        t.set_requires_grad(true).into_py()?;
+    }
+    object::wrap(py, t)
+}
+
+fn as_tensor<'py>(
+    py: Python<'py>,
+    args: &[Bound<'py, PyAny>],
+    kw: &[(String, Bound<'py, PyAny>)],
+) -> PyResult<Bound<'py, PyAny>> {
+    let (dtype, device, _) = options(args, kw, 1, "as_tensor")?;
+    let o = data(args, kw, "as_tensor")?;
+    if let Some(t) = object::get(o)
+        && dtype.is_none_or(|d| d == t.dtype())
+        && device.is_none_or(|d| d.ty == t.device().ty)
+    {
+        return Ok(o.clone());
+    }
+    object::wrap(py, place(sequence_to_tensor(o, dtype)?, device)?)
+}
+
+/// `torch.Tensor(*sizes)`, `torch.Tensor(sequence)`, `torch.Tensor(tensor)`: the legacy constructor.
+pub(super) fn legacy<'py>(
+    class: &Bound<'py, PyType>,
+    args: &Bound<'py, PyTuple>,
+    kwargs: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = class.py();
+    if class.is(object::base_class(py)?) {
+        return Err(PyTypeError::new_err("Cannot create a direct instance of torch._C.TensorBase"));
+    }
+    if kwargs.is_some_and(|k| k.len().is_ok_and(|n| n > 0)) {
+        return Err(PyNotImplementedError::new_err(
+            "torch.Tensor() with keyword arguments is not implemented in torchnative",
+        ));
+    }
+    let items: Vec<_> = args.iter().collect();
+    let t = match items.as_slice() {
+        [] => factory::empty(&[0], default_dtype(), Device::CPU).into_py()?,
+        [one] if object::get(one).is_some() => {
+            let Some(t) = object::get(one) else { return Err(PyTypeError::new_err("expected Tensor")) };
+            op::alias.call((t,)).into_py()?
+        }
+        [one] if is_sequence(one) && !is_size(one) => sequence_to_tensor(one, Some(default_dtype()))?,
+        [one] if is_sequence(one) => {
+            factory::empty(&one.extract::<Vec<i64>>()?, default_dtype(), Device::CPU).into_py()?
+        }
+        many if many.iter().all(parser::is_int) => {
+            let sizes = many.iter().map(|o| o.extract::<i64>()).collect::<PyResult<Vec<_>>>()?;
+            factory::empty(&sizes, default_dtype(), Device::CPU).into_py()?
+        }
+        _ => {
+            return Err(PyTypeError::new_err(
+                "new(): invalid arguments: expected sizes, a sequence or a Tensor",
+            ));
+        }
+    };
+    object::wrap_as(class, t)
+}
+
+fn is_size(o: &Bound<'_, PyAny>) -> bool {
+    o.get_type().name().is_ok_and(|n| n == "Size")
+}
+
+/// `_make_subclass(cls, data, require_grad=False)`: an object of the class over the data of a tensor.
+fn make_subclass<'py>(
+    _py: Python<'py>,
+    args: &[Bound<'py, PyAny>],
+    kw: &[(String, Bound<'py, PyAny>)],
+) -> PyResult<Bound<'py, PyAny>> {
+    let (Some(class), Some(d)) =
+        (args.first(), args.get(1).or_else(|| kw.iter().find(|(k, _)| k == "data").map(|(_, v)| v)))
+    else {
+        return Err(PyTypeError::new_err("_make_subclass() missing required positional arguments"));
+    };
+    let class = class.cast::<PyType>().map_err(|_| PyTypeError::new_err("cls must be a type"))?;
+    let t = object::get(d)
+        .ok_or_else(|| PyTypeError::new_err("_make_subclass(): argument 'data' must be Tensor"))?;
+    let requires_grad =
+        match args.get(2).or_else(|| kw.iter().find(|(k, _)| k == "require_grad").map(|(_, v)| v)) {
+            Some(o) => o.is_truthy()?,
+            None => false,
+        };
+    let new = t.alias_with(t.sizes().into(), t.strides().into(), t.storage_offset());
+    new.set_requires_grad(requires_grad).into_py()?;
+    object::wrap_as(class, new)
+}
+
+type Function = for<'a, 'py> fn(
+    Python<'py>,
+    &'a [Bound<'py, PyAny>],
+    &'a [(String, Bound<'py, PyAny>)],
+) -> PyResult<Bound<'py, PyAny>>;
+static FUNCTIONS: [Function; 3] =
+    [|py, a, k| tensor_(py, a, k), |py, a, k| as_tensor(py, a, k), |py, a, k| make_subclass(py, a, k)];
+
+unsafe extern "C" fn enter<const I: usize>(
+    _slf: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    nargs: ffi::Py_ssize_t,
+    kwnames: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: CPython's vector call, with the GIL held.
+    let py = unsafe { Python::assume_attached() };
+    let body = || {
+        let (positional, keywords) = unsafe { parser::unpack(py, args, nargs, kwnames)? };
+        FUNCTIONS[I](py, &positional, &keywords).map(Bound::unbind)
+    };
+    match error::guard(body) {
+        Ok(o) => o.into_ptr(),
+        Err(e) => {
+            e.restore(py);
+            std::ptr::null_mut()
+        }
+    }
+}
+
+fn static_definition(name: &'static std::ffi::CStr, entry: parser::Entry) -> ffi::PyMethodDef {
+    ffi::PyMethodDef {
+        ml_name: name.as_ptr(),
+        ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: entry },
+        ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS | ffi::METH_STATIC,
+        ml_doc: std::ptr::null(),
+    }
+}
+
+/// Hand-bound functions of `torch._C._VariableFunctions`.
+pub fn static_definitions() -> Vec<ffi::PyMethodDef> {
+    vec![static_definition(c"tensor", enter::<0>), static_definition(c"as_tensor", enter::<1>)]
+}
+
+/// Static methods of `TensorBase`.
+pub(super) fn base_definitions() -> Vec<ffi::PyMethodDef> {
+    vec![static_definition(c"_make_subclass", enter::<2>)]
+}
+
+/// Nothing of `torch._C` itself so far.
+pub fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+    Ok(())
+}
