@@ -1,10 +1,12 @@
 //! Operators: shape functions and registrations, a file for each family. The arithmetic is in `crate::cpu`.
 
 mod basics;
+mod comparison;
 pub mod copy;
 mod factories;
 mod options;
 mod pointwise;
+mod unary;
 mod view_forms;
 mod views;
 
@@ -19,6 +21,8 @@ pub fn register_all() {
         copy::register(r);
         pointwise::register(r);
         basics::register(r);
+        comparison::register(r);
+        unary::register(r);
         factories::register(r);
         views::register(r);
         view_forms::register(r);

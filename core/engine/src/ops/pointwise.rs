@@ -1,4 +1,4 @@
-//! Arithmetic of two tensors: `add`, `sub`, `mul`.
+//! Arithmetic of two tensors: `add`, `sub`, `mul`, `div`.
 
 use crate::dispatch::Registry;
 use crate::iter::{TensorIterator, loops};
@@ -9,6 +9,28 @@ pub(crate) fn register(r: &mut Registry) {
     r.pointwise(op::add_Tensor, add_build, add_run);
     r.pointwise(op::sub_Tensor, sub_build, sub_run);
     r.pointwise(op::mul_Tensor, |a, out| TensorIterator::binary_op(out, a.tensor(0)?, a.tensor(1)?), mul_run);
+    r.pointwise(
+        op::div_Tensor,
+        |a, out| TensorIterator::binary_float_op(out, a.tensor(0)?, a.tensor(1)?),
+        div_run,
+    );
+    r.explicit(op::add_Scalar, |a| Ok(op::add_Tensor.call((a.tensor(0)?, number(a)?, a.scalar(2)?))?.into()));
+    r.explicit(op::sub_Scalar, |a| Ok(op::sub_Tensor.call((a.tensor(0)?, number(a)?, a.scalar(2)?))?.into()));
+    r.explicit(op::mul_Scalar, |a| Ok(op::mul_Tensor.call((a.tensor(0)?, number(a)?))?.into()));
+    r.explicit(op::div_Scalar, |a| Ok(op::div_Tensor.call((a.tensor(0)?, number(a)?))?.into()));
+    r.explicit(op::rsub_Scalar, |a| {
+        Ok(op::sub_Tensor.call((number(a)?, a.tensor(0)?, a.scalar(2)?))?.into())
+    });
+}
+
+/// The number that is argument 1, as a tensor of a number's priority in type promotion.
+fn number(a: Args<'_>) -> Result<Tensor> {
+    crate::tensor::factory::wrapped_scalar(a.scalar(1)?)
+}
+
+fn div_run(it: &TensorIterator, _a: Args<'_>) -> Result<()> {
+    dispatch!("div_true_cpu", it.common_dtype(), floating, T => loops::binary(it, |x: T, y: T| x / y));
+    Ok(())
 }
 
 /// `alpha_check`: alpha must fit the result's kind.
