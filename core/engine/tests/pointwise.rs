@@ -38,3 +38,16 @@ fn unary_functions_promote_integers_and_refuse_bool() {
     let s = op::sigmoid.call((from_slice(&[f64::NEG_INFINITY, 0.0]).unwrap(),)).unwrap();
     assert_eq!(unsafe { s.as_mut_slice::<f64>() }, [0.0, 0.5]);
 }
+
+#[test]
+fn bitwise_and_logical() {
+    ops::register_all();
+    let x = from_slice(&[6i64, 0]).unwrap();
+    let y = op::bitwise_xor_Scalar.call((&x, 3)).unwrap();
+    assert_eq!(unsafe { y.as_mut_slice::<i64>() }, [5, 3]);
+    let y = op::bitwise_not.call((&x,)).unwrap();
+    assert_eq!(unsafe { y.as_mut_slice::<i64>() }, [-7, -1]);
+    let n = op::logical_not.call((from_slice(&[f32::NAN, -0.0]).unwrap(),)).unwrap();
+    assert_eq!(unsafe { n.as_mut_slice::<bool>() }, [false, true]);
+    assert!(op::bitwise_not.call((from_slice(&[1.0f32]).unwrap(),)).is_err());
+}

@@ -1,6 +1,7 @@
 //! Operators: shape functions and registrations, a file for each family. The arithmetic is in `crate::cpu`.
 
 mod basics;
+mod bitwise;
 mod comparison;
 pub mod copy;
 mod factories;
@@ -21,6 +22,7 @@ pub fn register_all() {
         copy::register(r);
         pointwise::register(r);
         basics::register(r);
+        bitwise::register(r);
         comparison::register(r);
         unary::register(r);
         factories::register(r);
