@@ -57,6 +57,7 @@ pub(crate) fn register(r: &mut Registry) {
             let t = a.tensor(0)?;
             crate::check!(
                 t.dtype() != DType::Bool,
+                NotImplemented;
                 "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use \
                  the `~` or `logical_not()` operator instead."
             );
