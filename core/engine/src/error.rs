@@ -86,12 +86,16 @@ macro_rules! bail {
 #[macro_export]
 macro_rules! check {
     ($cond:expr, $kind:ident; $($arg:tt)*) => {
-        if !$cond {
+        // Not `if !$cond`: lints take a negated comparison for one that forgot NaN.
+        if $cond {
+        } else {
             $crate::bail!($kind, $($arg)*);
         }
     };
     ($cond:expr, $($arg:tt)*) => {
-        if !$cond {
+        // Not `if !$cond`: lints take a negated comparison for one that forgot NaN.
+        if $cond {
+        } else {
             $crate::bail!(Runtime, $($arg)*);
         }
     };

@@ -61,7 +61,7 @@ fn strided(sizes: &[i64], strides: &[i64], dtype: DType, device: Device) -> Resu
 }
 
 /// `*_like`: options from argument `i` on, then the memory format.
-fn like(a: Args<'_>, i: usize) -> Result<Tensor> {
+pub(crate) fn like(a: Args<'_>, i: usize) -> Result<Tensor> {
     let t = a.tensor(0)?;
     let o = Options::read(a, i)?;
     let (dtype, device) = (o.dtype.unwrap_or(t.dtype()), o.device.unwrap_or(t.device()));

@@ -7,6 +7,7 @@ pub mod copy;
 mod factories;
 mod options;
 mod pointwise;
+mod random;
 mod unary;
 mod view_forms;
 mod views;
@@ -21,6 +22,7 @@ pub fn register_all() {
         let r = &mut Registry::new();
         copy::register(r);
         pointwise::register(r);
+        random::register(r);
         basics::register(r);
         bitwise::register(r);
         comparison::register(r);
