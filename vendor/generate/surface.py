@@ -158,7 +158,7 @@ def rows_of(name, module):
 
 def table():
     import torch
-    import torch._dynamo  # noqa: F401  (fills torch._C._dynamo)
+    import torch._dynamo
 
     loaded = {name: module for name, module in sys.modules.items() if re.match(r"torch\._C(\.|$)", name) and module}
     loaded["torch._C._functions"] = torch._C._functions
