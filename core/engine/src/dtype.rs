@@ -277,7 +277,7 @@ pub const fn can_cast(from: DType, to: DType) -> bool {
     if from.is_floating_point() && to.is_integral(false) {
         return false;
     }
-    !(!matches!(from, Bool) && matches!(to, Bool))
+    matches!(from, Bool) || !matches!(to, Bool)
 }
 
 macro_rules! float8 {
@@ -385,7 +385,7 @@ impl F8E8M0FNU {
         }
         let guard = bits & 0x40_0000 != 0;
         let rest = bits & 0x3f_ffff != 0;
-        let up = guard && (exp > 0 || rest) && (rest || exp > 0);
+        let up = guard && (exp > 0 || rest);
         Self((exp + u32::from(up)).min(0xff) as u8)
     }
 }
@@ -417,7 +417,7 @@ pub enum Wide {
 /// f64 to int64 as x86's `cvttsd2si` does: what does not fit (NaN too) becomes the least integer.
 #[inline]
 pub fn f64_to_i64(v: f64) -> i64 {
-    if v >= -9_223_372_036_854_775_808.0 && v < 9_223_372_036_854_775_808.0 { v as i64 } else { i64::MIN }
+    if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&v) { v as i64 } else { i64::MIN }
 }
 /// f64 to int32 as x86's `cvttsd2si` does.
 #[inline]

@@ -215,6 +215,7 @@ impl DispatchKeySet {
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
+    #[allow(clippy::should_implement_trait, reason = "upstream's name")]
     pub fn add(self, k: DispatchKey) -> Self {
         DispatchKeySet(self.0 | Self::of(k).0)
     }

@@ -10,6 +10,9 @@ pub const GRAIN_SIZE: usize = 32768;
 /// Data pointers of one run of the inner loop, outputs first.
 pub type Ptrs = SmallVec<[*mut u8; 4]>;
 
+/// The inner loop: pointers, byte strides, length.
+type Step<'a> = dyn FnMut(&[*mut u8], &[i64], usize) + 'a;
+
 /// Pointers that cross threads: each thread works on its own range.
 struct Shared(Ptrs);
 // SAFETY: ranges of one iteration do not write the same bytes.
@@ -60,7 +63,7 @@ impl TensorIterator {
     }
 
     /// Walks the linear range `begin..end` (fastest dimension first).
-    fn range(&self, base: &Ptrs, begin: usize, end: usize, f: &mut dyn FnMut(&[*mut u8], &[i64], usize)) {
+    fn range(&self, base: &Ptrs, begin: usize, end: usize, f: &mut Step<'_>) {
         if begin >= end {
             return;
         }

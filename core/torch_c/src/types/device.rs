@@ -83,7 +83,7 @@ impl PyDevice {
         }
         let mismatch = || mismatch(args, kwargs);
         let [first, index] = given;
-        let Some(first) = first.filter(|_| !unknown && !(named_device && index.is_some())) else {
+        let Some(first) = first.filter(|_| !(unknown || named_device && index.is_some())) else {
             return Err(mismatch());
         };
         let Some(index) = index.filter(|index| !index.is_none()) else {
