@@ -42,8 +42,9 @@ pub fn demo(options: &Options) -> Result {
     runner(&node, "demo.mjs", DEMO)?.arg("--checkpoint").arg(folder).args(options.words()).run()
 }
 
-/// Runs the tests under Node in each release and returns what they printed (counted by [`crate::counts`]).
-pub fn test() -> Result<(bool, String)> {
+/// Runs the tests under Node in each release and returns what they printed (counted by [`crate::counts`]): all, or
+/// those in files whose name contains one of `files`.
+pub fn test(files: &[&str]) -> Result<(bool, String)> {
     let node = Node::ensure()?;
     let (mut succeeded, mut text) = (true, String::new());
     for (release, ..) in RELEASES {
@@ -54,6 +55,7 @@ pub fn test() -> Result<(bool, String)> {
             .arg(checkpoint::folder()?)
             .arg("--data")
             .arg(root().join("tests/data"))
+            .args(files)
             .tee()?;
         succeeded &= passed;
         text += &printed;

@@ -32,12 +32,18 @@ const STEPS: &[Step] = &[
     Step { name: "dev", what: "the native module", vital: true, run: |profile| done(dev::ready(profile)) },
     Step { name: "checkpoint", what: "the checkpoint", vital: true, run: |_| done(checkpoint::folder()) },
     Step { name: "pytest", what: "native Python tests", vital: false, run: pytest },
+    Step {
+        name: "wheels",
+        what: "the Pyodide wheels, installed under Node",
+        vital: false,
+        run: |_| pyodide::test(&["install"]),
+    },
 ];
 
 /// Steps that run only when named: they need `import torch` to work on this core, which it does not yet.
 const UNFINISHED: &[Step] = &[
     Step { name: "generation", what: "tokens equal upstream's", vital: false, run: |_| generation() },
-    Step { name: "pyodide", what: "Pyodide under Node", vital: false, run: |_| pyodide::test() },
+    Step { name: "pyodide", what: "Pyodide under Node", vital: false, run: |_| pyodide::test(&[]) },
 ];
 
 pub fn run(mut args: Args) -> Result {
