@@ -22,7 +22,6 @@ pub trait Float:
     const NEG_INFINITY: Self;
     /// `self * b + c`, fused where `I` fuses.
     fn mul_add<I: Isa>(self, b: Self, c: Self) -> Self;
-    fn exp(self) -> Self;
     fn ln(self) -> Self;
     fn from_f64(x: f64) -> Self;
     fn to_f64(self) -> f64;
@@ -57,10 +56,6 @@ macro_rules! float_elem {
             #[inline(always)]
             fn mul_add<I: Isa>(self, b: Self, c: Self) -> Self {
                 if I::FMA { <$t>::mul_add(self, b, c) } else { self * b + c }
-            }
-            #[inline(always)]
-            fn exp(self) -> Self {
-                <$t>::exp(self)
             }
             #[inline(always)]
             fn ln(self) -> Self {

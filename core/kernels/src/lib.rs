@@ -5,15 +5,28 @@
 //! optimisation while the engine stays quick to build.
 //!
 //! * [`gemm`]: matrix products of every element type, from one row to large blocked products.
+//! * [`attention`](mod@attention): scaled dot-product attention that never holds the scores.
+//! * [`vmath`], [`pointwise`]: elementary functions and contiguous loops over them; conversions.
+//! * [`rows`], [`reduce`]: softmax, normalisation and sums.
+//! * [`transpose`](mod@transpose): copies between row and column order.
 //! * [`threads`]: the thread pool behind `torch.set_num_threads`.
 //! * [`isa`]: one vector interface over AVX-512, AVX2, NEON, WebAssembly SIMD and portable arrays; kernels are
 //!   written once against it and selected at run time.
 
+pub mod attention;
+mod chunk;
 pub mod elem;
 pub mod gemm;
 pub mod isa;
+pub mod pointwise;
+pub mod reduce;
+pub mod rows;
 pub mod scratch;
+#[cfg(test)]
+mod tests;
 pub mod threads;
+pub mod transpose;
+pub mod vmath;
 
 pub use half::{bf16, f16};
 pub use threads::{get_num_threads, set_num_threads};

@@ -119,7 +119,7 @@ unsafe fn packed<E: Elem, O: Elem<Acc = E::Acc>>(
     beta: E::Acc,
     c: MatMut<O>,
 ) {
-    let (mr, nr) = dispatch(Shape::<E::Acc>(std::marker::PhantomData));
+    let (mr, nr) = tile_shape::<E::Acc>();
     let blocks = k.div_ceil(KC);
     let kc = k.div_ceil(blocks).next_multiple_of(8).min(k);
     let blocks = k.div_ceil(kc);
@@ -255,6 +255,11 @@ fn tile_size(m: usize, n: usize, mr: usize, nr: usize, threads: usize) -> (usize
         }
     }
     (mc, nc)
+}
+
+/// The rows and columns of the register tile.
+pub fn tile_shape<F: Float>() -> (usize, usize) {
+    dispatch(Shape::<F>(std::marker::PhantomData))
 }
 
 struct Shape<F>(std::marker::PhantomData<F>);

@@ -10,12 +10,12 @@
 //! Half precision operands are widened while they are packed or loaded, accumulate in `f32`, and are rounded once when
 //! `C` is stored. The order of the additions that make one element of `C` never depends on the number of threads.
 
-mod blocked;
+pub(crate) mod blocked;
 mod complex;
 mod integer;
-mod micro;
+pub(crate) mod micro;
 pub(crate) mod pack;
-mod skinny;
+pub(crate) mod skinny;
 #[cfg(test)]
 mod tests;
 
@@ -169,9 +169,9 @@ unsafe fn product<E: Elem, O: Elem<Acc = E::Acc>>(
     // SAFETY: the caller's contract.
     unsafe {
         if m <= skinny::MAX_ROWS && (b.rs == 1 || k == 1) && k >= 4 {
-            skinny::dot(m, n, k, alpha, a, b, beta, c);
+            skinny::dot::<E, E, O>(m, n, k, alpha, a, b, beta, c);
         } else if m <= skinny::MAX_AXPY_ROWS && b.cs == 1 {
-            skinny::axpy(m, n, k, alpha, a, b, beta, c);
+            skinny::axpy::<E, E, O>(m, n, k, alpha, a, b, beta, c);
         } else {
             blocked::gemm(m, n, k, alpha, a, b, beta, c);
         }

@@ -37,17 +37,18 @@ unsafe fn with_rows<E: Elem>(m: usize, k: usize, a: Mat<E>, f: impl FnOnce(*cons
     });
 }
 
-struct CopyRows<E: Elem> {
-    m: usize,
-    k: usize,
-    src: Mat<E>,
-    dst: *mut E::Acc,
+/// Copies `m` × `k` of `src` to contiguous rows, widened.
+pub struct CopyRows<E: Elem> {
+    pub m: usize,
+    pub k: usize,
+    pub src: Mat<E>,
+    pub dst: *mut E::Acc,
 }
 impl<E: Elem> Task for CopyRows<E> {
     type Out = ();
     #[inline(always)]
     fn run<I: Isa>(self) {
-        // SAFETY: `with_rows` took m * k values.
+        // SAFETY: whoever made the task made room for m * k values.
         unsafe { pack::copy_rows::<I, E>(self.m, self.k, self.src, self.dst, self.k) }
     }
 }
@@ -56,12 +57,12 @@ impl<E: Elem> Task for CopyRows<E> {
 ///
 /// # Safety
 /// As for [`super::gemm`], with `b.rs` one.
-pub unsafe fn dot<E: Elem, O: Elem<Acc = E::Acc>>(
+pub unsafe fn dot<A: Elem<Acc = E::Acc>, E: Elem, O: Elem<Acc = E::Acc>>(
     m: usize,
     n: usize,
     k: usize,
     alpha: E::Acc,
-    a: Mat<E>,
+    a: Mat<A>,
     b: Mat<E>,
     beta: E::Acc,
     c: MatMut<O>,
@@ -194,12 +195,12 @@ impl<E: Elem, O: Elem<Acc = E::Acc>> Dot<E, O> {
 ///
 /// # Safety
 /// As for [`super::gemm`], with `b.cs` one and at most [`MAX_AXPY_ROWS`] rows.
-pub unsafe fn axpy<E: Elem, O: Elem<Acc = E::Acc>>(
+pub unsafe fn axpy<A: Elem<Acc = E::Acc>, E: Elem, O: Elem<Acc = E::Acc>>(
     m: usize,
     n: usize,
     k: usize,
     alpha: E::Acc,
-    a: Mat<E>,
+    a: Mat<A>,
     b: Mat<E>,
     beta: E::Acc,
     c: MatMut<O>,

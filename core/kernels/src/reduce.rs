@@ -1,0 +1,193 @@
+//! Sums whose error grows with the logarithm of their length, as upstream's cascade sums do.
+
+use crate::chunk::{load, total};
+use crate::elem::{Elem, Float};
+use crate::isa::{Isa, Task, dispatch};
+use crate::scratch;
+use crate::threads::{get_num_threads, parallel_for, parallel_ranges};
+
+/// Independent partial sums.
+const CHUNK: usize = 64;
+/// Elements summed plainly, into `CHUNK` partial sums.
+const BLOCK: usize = 64 * CHUNK;
+/// Elements a thread takes at a time. Fixed, so that the result does not depend on the number of threads.
+const PIECE: usize = 16 * BLOCK;
+
+/// Combines numbers pairwise as they arrive, like the carries of a binary counter.
+struct Cascade<F> {
+    levels: [F; 48],
+    count: usize,
+}
+
+impl<F: Float> Cascade<F> {
+    #[inline(always)]
+    fn new() -> Self {
+        Cascade { levels: [F::ZERO; 48], count: 0 }
+    }
+    #[inline(always)]
+    fn add(&mut self, mut x: F) {
+        let mut level = 0;
+        while self.count >> level & 1 == 1 {
+            x = self.levels[level] + x;
+            level += 1;
+        }
+        self.levels[level] = x;
+        self.count += 1;
+    }
+    #[inline(always)]
+    fn finish(self) -> F {
+        let mut sum = F::ZERO;
+        for level in 0..48 {
+            if self.count >> level & 1 == 1 {
+                sum = self.levels[level] + sum;
+            }
+        }
+        sum
+    }
+}
+
+/// The sum of `n` contiguous elements.
+///
+/// # Safety
+/// `x` must be readable for `n` elements.
+pub unsafe fn sum<E: Elem>(n: usize, x: *const E) -> E::Acc {
+    if n <= PIECE {
+        return dispatch(Sum { n, x });
+    }
+    let pieces = n.div_ceil(PIECE);
+    scratch::with(pieces, |parts: *mut E::Acc| {
+        let (from, to) = (x as usize, parts as usize);
+        let one = |i: usize| {
+            let start = i * PIECE;
+            // SAFETY: the piece lies within the caller's buffer; each part is written once.
+            unsafe {
+                let part = dispatch(Sum { n: PIECE.min(n - start), x: (from as *const E).add(start) });
+                *(to as *mut E::Acc).add(i) = part;
+            }
+        };
+        parallel_for(pieces, one);
+        let mut cascade = Cascade::new();
+        for i in 0..pieces {
+            // SAFETY: all were written.
+            cascade.add(unsafe { *parts.add(i) });
+        }
+        cascade.finish()
+    })
+}
+
+struct Sum<E> {
+    n: usize,
+    x: *const E,
+}
+impl<E: Elem> Task for Sum<E> {
+    type Out = E::Acc;
+    #[inline(always)]
+    fn run<I: Isa>(self) -> E::Acc {
+        let mut cascade = Cascade::new();
+        for start in (0..self.n).step_by(BLOCK) {
+            let end = (start + BLOCK).min(self.n);
+            let mut sums = [E::Acc::ZERO; CHUNK];
+            for i in (start..end).step_by(CHUNK) {
+                // SAFETY: `sum`'s contract.
+                let v = unsafe { load::<I, E, CHUNK>(self.x.add(i), CHUNK.min(end - i), E::Acc::ZERO) };
+                for j in 0..CHUNK {
+                    sums[j] += v[j];
+                }
+            }
+            cascade.add(total(sums));
+        }
+        cascade.finish()
+    }
+}
+
+/// The sum of each of `rows` rows of `n` contiguous elements, `ld` apart, scaled by `scale`, into `y`.
+///
+/// # Safety
+/// `x` must be readable for the rows and `y` writable for `rows` elements.
+pub unsafe fn sum_rows<E: Elem, O: Elem<Acc = E::Acc>>(
+    rows: usize,
+    n: usize,
+    x: *const E,
+    ld: usize,
+    scale: E::Acc,
+    y: *mut O,
+) {
+    let (from, to) = (x as usize, y as usize);
+    let one = |r: usize| {
+        // SAFETY: the caller's contract.
+        unsafe { *(to as *mut O).add(r) = O::narrow(scale * sum(n, (from as *const E).add(r * ld))) }
+    };
+    if rows >= get_num_threads() {
+        parallel_ranges(rows, PIECE.div_ceil(n.max(1)), |r0, r1| (r0..r1).for_each(one));
+    } else {
+        (0..rows).for_each(one);
+    }
+}
+
+/// The sum over the rows of `rows` × `n`, `ld` apart, scaled by `scale`, into the `n` elements of `y`.
+///
+/// # Safety
+/// `x` must be readable for the rows and `y` writable for `n` elements.
+pub unsafe fn sum_columns<E: Elem, O: Elem<Acc = E::Acc>>(
+    rows: usize,
+    n: usize,
+    x: *const E,
+    ld: usize,
+    scale: E::Acc,
+    y: *mut O,
+) {
+    let (from, to) = (x as usize, y as usize);
+    parallel_ranges(n.div_ceil(CHUNK), (PIECE / CHUNK).div_ceil(rows.max(1)), |c0, c1| {
+        for c in c0..c1 {
+            let j = c * CHUNK;
+            // SAFETY: the columns lie within the caller's buffers.
+            unsafe {
+                let (x, y) = ((from as *const E).add(j), (to as *mut O).add(j));
+                dispatch(Columns { rows, count: CHUNK.min(n - j), x, ld, scale, y });
+            }
+        }
+    });
+}
+
+struct Columns<E: Elem, O> {
+    rows: usize,
+    count: usize,
+    x: *const E,
+    ld: usize,
+    scale: E::Acc,
+    y: *mut O,
+}
+impl<E: Elem, O: Elem<Acc = E::Acc>> Task for Columns<E, O> {
+    type Out = ();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        // Three levels of partial sums keep the error small for up to some hundred thousand rows.
+        let mut levels = [[E::Acc::ZERO; CHUNK]; 3];
+        for r in 0..self.rows {
+            // SAFETY: `sum_columns`'s contract.
+            let v = unsafe { load::<I, E, CHUNK>(self.x.add(r * self.ld), self.count, E::Acc::ZERO) };
+            for j in 0..CHUNK {
+                levels[0][j] += v[j];
+            }
+            if r % 32 == 31 {
+                let full = levels[0];
+                levels[0] = [E::Acc::ZERO; CHUNK];
+                for j in 0..CHUNK {
+                    levels[1][j] += full[j];
+                }
+            }
+            if r % 2048 == 2047 {
+                let full = levels[1];
+                levels[1] = [E::Acc::ZERO; CHUNK];
+                for j in 0..CHUNK {
+                    levels[2][j] += full[j];
+                }
+            }
+        }
+        for j in 0..self.count {
+            let sum = levels[2][j] + levels[1][j] + levels[0][j];
+            // SAFETY: `sum_columns`'s contract.
+            unsafe { *self.y.add(j) = O::narrow(self.scale * sum) };
+        }
+    }
+}
