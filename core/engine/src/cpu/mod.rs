@@ -1,3 +1,5 @@
 //! CPU kernels, and how they use threads.
 
+pub(crate) mod gemm;
 pub mod parallel;
+pub(crate) mod rows;

@@ -2,12 +2,15 @@
 
 mod basics;
 mod bitwise;
+mod blas;
 mod comparison;
 pub mod copy;
 mod factories;
+mod linear;
 mod options;
 mod pointwise;
 mod random;
+mod reduce;
 mod unary;
 mod view_forms;
 mod views;
@@ -21,6 +24,9 @@ pub fn register_all() {
     ONCE.call_once(|| {
         let r = &mut Registry::new();
         copy::register(r);
+        blas::register(r);
+        linear::register(r);
+        reduce::register(r);
         pointwise::register(r);
         random::register(r);
         basics::register(r);
