@@ -3,11 +3,18 @@
 mod basics;
 mod bitwise;
 mod comparison;
+mod concat;
 pub mod copy;
+mod elements;
 mod factories;
+mod indexing;
+#[cfg(test)]
+mod indexing_tests;
+mod masked;
 mod options;
 mod pointwise;
 mod random;
+mod scatter_gather;
 mod unary;
 mod view_forms;
 mod views;
@@ -30,5 +37,9 @@ pub fn register_all() {
         factories::register(r);
         views::register(r);
         view_forms::register(r);
+        scatter_gather::register(r);
+        masked::register(r);
+        indexing::register(r);
+        concat::register(r);
     });
 }
