@@ -4,13 +4,23 @@ mod basics;
 mod bitwise;
 mod blas;
 mod comparison;
+mod concat;
 pub mod copy;
+mod elements;
 mod factories;
 mod linear;
 mod options;
 mod pointwise;
 mod random;
 mod reduce;
+mod indexing;
+#[cfg(test)]
+mod indexing_tests;
+mod masked;
+mod options;
+mod pointwise;
+mod random;
+mod scatter_gather;
 mod unary;
 mod view_forms;
 mod views;
@@ -36,5 +46,9 @@ pub fn register_all() {
         factories::register(r);
         views::register(r);
         view_forms::register(r);
+        scatter_gather::register(r);
+        masked::register(r);
+        indexing::register(r);
+        concat::register(r);
     });
 }
