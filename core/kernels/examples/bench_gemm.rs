@@ -1,4 +1,4 @@
-//! Speed of matrix products: `cargo run --release -p torchnative-kernels --example bench_gemm [threads]`.
+//! Speed of matrix products: `cargo run --release -p torchnative-kernels --example bench_gemm [threads] [MxKxN]`.
 
 use std::time::Instant;
 use torchnative_kernels::elem::{Elem, Float};
@@ -57,6 +57,11 @@ fn table<E: Elem>(name: &str, shapes: &[(usize, usize, usize)]) {
 
 fn main() {
     let arguments: Vec<usize> = std::env::args().skip(1).filter_map(|x| x.parse().ok()).collect();
+    let shape = |x: String| {
+        let sizes: Vec<usize> = x.split('x').filter_map(|x| x.parse().ok()).collect();
+        (sizes.len() == 3).then(|| (sizes[0], sizes[1], sizes[2]))
+    };
+    let wanted: Vec<_> = std::env::args().skip(1).filter_map(shape).collect();
     for threads in if arguments.is_empty() { vec![1, 2] } else { arguments } {
         set_num_threads(threads);
         println!("{threads} thread(s)");
@@ -71,6 +76,12 @@ fn main() {
             (1, 576, 49152),
             (4, 8, 8),
         ];
+        if !wanted.is_empty() {
+            table::<f32>("f32", &wanted);
+            table::<bf16>("bf16", &wanted);
+            table::<f16>("f16", &wanted);
+            continue;
+        }
         table::<f32>("f32", &shapes);
         table::<bf16>("bf16", &shapes);
         table::<f16>("f16", &shapes[1..8]);

@@ -2,7 +2,7 @@
 //!
 //! [`gemm`] chooses between three ways to the same result:
 //!
-//! * one to sixteen rows against a matrix stored along `k`, such as the weights of a linear layer at decoding, are
+//! * one to twelve rows against a matrix stored along `k`, such as the weights of a linear layer at decoding, are
 //!   dot products of rows, read once and never copied (`skinny::dot`);
 //! * up to eight rows against a matrix stored along `n` are sums of scaled rows (`skinny::axpy`);
 //! * everything else is packed into panels and multiplied in register tiles (`blocked`).

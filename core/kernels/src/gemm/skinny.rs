@@ -8,9 +8,11 @@ use crate::scratch;
 use crate::threads::{get_num_threads, parallel_for};
 
 /// Most rows that [`dot`] is better for than packing.
-pub const MAX_ROWS: usize = 16;
+pub const MAX_ROWS: usize = 12;
 /// Most rows that [`axpy`] is better for than packing.
 pub const MAX_AXPY_ROWS: usize = 8;
+/// Rows of the matrix that [`dot`] handles at once.
+const W_ROWS: usize = 4;
 /// Columns whose sums [`axpy`] holds in the first-level cache.
 const AXPY_COLS: usize = 1024;
 
@@ -72,7 +74,11 @@ pub unsafe fn dot<A: Elem<Acc = E::Acc>, E: Elem, O: Elem<Acc = E::Acc>>(
         with_rows(m, k, a, |x, ldx| {
             let x = Mat::new(x, ldx as isize, 1);
             split(n, 4, m * k, |j0, j1| {
-                dispatch(Dot { m, n: j1 - j0, k, alpha, x, w: b.t().from(j0, 0), beta, c: c.from(0, j0) });
+                let (n, w, c) = (j1 - j0, b.t().from(j0, 0), c.from(0, j0));
+                let widen = !E::IS_ACC && m > 2;
+                scratch::with(if widen { W_ROWS * k } else { 0 }, |room| {
+                    dispatch(Dot { m, n, k, alpha, x, w, beta, c, widen, room });
+                });
             });
         });
     }
@@ -88,6 +94,10 @@ struct Dot<E: Elem, O: Elem<Acc = E::Acc>> {
     w: Mat<E>,
     beta: E::Acc,
     c: MatMut<O>,
+    /// Whether to widen `w` into `room` first: worth it when several tiles read it.
+    widen: bool,
+    /// Room for `W_ROWS` rows.
+    room: *mut E::Acc,
 }
 
 impl<E: Elem, O: Elem<Acc = E::Acc>> Task for Dot<E, O> {
@@ -98,30 +108,36 @@ impl<E: Elem, O: Elem<Acc = E::Acc>> Task for Dot<E, O> {
         while j < self.n {
             // SAFETY: the rows and columns below lie within the operands.
             unsafe {
-                if self.n - j >= 4 {
-                    self.rows::<I, 4>(j);
-                    j += 4;
-                } else {
-                    self.rows::<I, 1>(j);
-                    j += 1;
+                let step = if self.n - j >= W_ROWS { W_ROWS } else { 1 };
+                let w = self.w.from(j, 0);
+                let wide = Mat::new(self.room.cast_const(), self.k as isize, 1);
+                if self.widen {
+                    pack::copy_rows::<I, E>(step, self.k, w, self.room, self.k);
                 }
+                match (step == 1, self.widen) {
+                    (false, false) => self.rows::<I, E, W_ROWS>(j, w),
+                    (false, true) => self.rows::<I, E::Acc, W_ROWS>(j, wide),
+                    (true, false) => self.rows::<I, E, 1>(j, w),
+                    (true, true) => self.rows::<I, E::Acc, 1>(j, wide),
+                }
+                j += step;
             }
         }
     }
 }
 
 impl<E: Elem, O: Elem<Acc = E::Acc>> Dot<E, O> {
-    /// All rows of `x` against `W` rows of `w`, in register tiles of up to three by four.
+    /// All rows of `x` against the `W` rows of `w` that make columns `j..j + W`, in register tiles of up to three by four.
     #[inline(always)]
-    unsafe fn rows<I: Isa, const W: usize>(&self, j: usize) {
+    unsafe fn rows<I: Isa, S: Elem<Acc = E::Acc>, const W: usize>(&self, j: usize, w: Mat<S>) {
         let mut i = 0;
         while i < self.m {
             // SAFETY: the caller's contract.
             unsafe {
                 match self.m - i {
-                    1 => i += self.tile::<I, 1, W, 2>(i, j),
-                    2 | 4 => i += self.tile::<I, 2, W, 1>(i, j),
-                    _ => i += self.tile::<I, 3, W, 1>(i, j),
+                    1 => i += self.tile::<I, S, 1, W, 2>(i, j, w),
+                    2 | 4 => i += self.tile::<I, S, 2, W, 1>(i, j, w),
+                    _ => i += self.tile::<I, S, 3, W, 1>(i, j, w),
                 }
             }
         }
@@ -129,30 +145,37 @@ impl<E: Elem, O: Elem<Acc = E::Acc>> Dot<E, O> {
 
     /// `X` × `W` dot products, each in `U` partial sums of a register.
     #[inline(always)]
-    unsafe fn tile<I: Isa, const X: usize, const W: usize, const U: usize>(
+    unsafe fn tile<I: Isa, S: Elem<Acc = E::Acc>, const X: usize, const W: usize, const U: usize>(
         &self,
         i: usize,
         j: usize,
+        w: Mat<S>,
     ) -> usize {
         let lanes = <E::Acc as Float>::Vec::<I>::LANES;
         let k = self.k;
         let x: [*const E::Acc; X] = std::array::from_fn(|r| self.x.at(i + r, 0));
-        let w: [*const E; W] = std::array::from_fn(|r| self.w.at(j + r, 0));
+        let rows: [*const S; W] = std::array::from_fn(|r| w.at(r, 0));
         let mut acc = [[[<E::Acc as Float>::Vec::<I>::zero(); W]; X]; U];
+        let ahead = W as isize * w.rs;
         let mut p = 0;
         // SAFETY: the caller's contract; `p` stays below `k`.
         unsafe {
             while p + U * lanes <= k {
                 for u in 0..U {
                     let q = p + u * lanes;
-                    let mut wv = [<E::Acc as Float>::Vec::<I>::zero(); W];
-                    for r in 0..W {
-                        wv[r] = E::load::<I>(w[r].add(q));
-                    }
+                    // All of x stays in registers while w passes through one: three by four fills sixteen.
+                    let mut xv = [<E::Acc as Float>::Vec::<I>::zero(); X];
                     for s in 0..X {
-                        let xv = <E::Acc as Float>::Vec::<I>::load(x[s].add(q));
-                        for r in 0..W {
-                            acc[u][s][r] = xv.mul_add(wv[r], acc[u][s][r]);
+                        xv[s] = <E::Acc as Float>::Vec::<I>::load(x[s].add(q));
+                    }
+                    for r in 0..W {
+                        if X == 1 && u == 0 && size_of::<S>() == 2 {
+                            // Rows of halves are too short for the hardware to see where the next ones are.
+                            I::prefetch(rows[r].wrapping_offset(ahead).wrapping_add(q));
+                        }
+                        let wv = S::load::<I>(rows[r].add(q));
+                        for s in 0..X {
+                            acc[u][s][r] = xv[s].mul_add(wv, acc[u][s][r]);
                         }
                     }
                 }
@@ -176,7 +199,7 @@ impl<E: Elem, O: Elem<Acc = E::Acc>> Dot<E, O> {
                 }
                 for q in p..k {
                     for r in 0..W {
-                        sums[s][r] = (*x[s].add(q)).mul_add::<I>((*w[r].add(q)).widen(), sums[s][r]);
+                        sums[s][r] = (*x[s].add(q)).mul_add::<I>((*rows[r].add(q)).widen(), sums[s][r]);
                     }
                 }
                 for r in 0..W {

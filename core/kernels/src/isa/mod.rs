@@ -156,6 +156,11 @@ pub trait Isa: Copy + Send + Sync + 'static {
     const MR: usize;
     /// Registers across the register tile.
     const NV: usize;
+    /// Hints that the cache line at `p` will be read; any address will do.
+    #[inline(always)]
+    fn prefetch<T>(p: *const T) {
+        let _ = p;
+    }
 }
 
 /// A kernel with its arguments, to be compiled once for each instruction set.

@@ -76,6 +76,11 @@ impl Isa for Avx2 {
     // 12 accumulators, 2 registers of B and one of A fill the 16 registers.
     const MR: usize = 6;
     const NV: usize = 2;
+    #[inline(always)]
+    fn prefetch<T>(p: *const T) {
+        // SAFETY: a prefetch never faults.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -86,6 +91,11 @@ impl Isa for Avx512 {
     const FMA: bool = true;
     const MR: usize = 12;
     const NV: usize = 2;
+    #[inline(always)]
+    fn prefetch<T>(p: *const T) {
+        // SAFETY: a prefetch never faults.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
+    }
 }
 
 macro_rules! arithmetic {
