@@ -2,6 +2,7 @@
 //! The `torch._C` surface: argument parsing, the Tensor type, modes and submodules.
 
 pub mod accelerator;
+pub mod dispatch;
 mod docs;
 mod enums;
 pub mod error;
@@ -27,6 +28,7 @@ pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         enums_and_flags(module)?;
         jit::init(module)?;
         fx::init(module)?;
+        dispatch::init(module)?;
         tensor::init(module)?;
         parser::init(module)?;
         docs::init(module)?;
