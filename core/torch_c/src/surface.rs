@@ -34,6 +34,15 @@ pub fn create_modules(root: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// Binds what is still missing.
 pub fn fill(py: Python<'_>) -> PyResult<()> {
+    for row in rows('M') {
+        // PyO3 keeps a list of what it was told to add; `import *` must see every name.
+        let dict = find(py, row[0]).map(|module| module.dict());
+        if let Ok(dict) = dict
+            && dict.contains(intern!(py, "__all__"))?
+        {
+            dict.del_item(intern!(py, "__all__"))?;
+        }
+    }
     for line in TABLE.lines() {
         let fields: Vec<&str> = line.split('\t').collect();
         match fields[..] {
