@@ -2,13 +2,19 @@
 //! The `torch._C` surface: argument parsing, the Tensor type, modes and submodules.
 
 pub mod accelerator;
+pub mod autocast;
 pub mod dispatch;
 mod docs;
+mod dynamo;
 mod enums;
 pub mod error;
 mod flags;
+mod functorch;
 mod fx;
+pub mod generator;
+pub mod grad;
 pub mod jit;
+mod misc;
 pub mod parser;
 pub mod surface;
 pub mod tensor;
@@ -29,7 +35,13 @@ pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         jit::init(module)?;
         fx::init(module)?;
         dispatch::init(module)?;
+        grad::init(module)?;
+        autocast::init(module)?;
+        functorch::init(module)?;
+        dynamo::init(module)?;
+        misc::init(module)?;
         tensor::init(module)?;
+        generator::init(module)?;
         parser::init(module)?;
         docs::init(module)?;
         surface::fill(module.py())

@@ -139,6 +139,10 @@ pub fn py_to_ivalue(object: &Bound<'_, PyAny>, ty: &Type, list_len: Option<u32>)
             Some(found) => IValue::Device(found),
             None => return Err(cannot(object, "torch.device")),
         },
+        Type::Generator => match crate::generator::from_py(object) {
+            Some(found) => IValue::Generator(found),
+            None => return Err(cannot(object, "torch.Generator")),
+        },
         Type::List(element) => list_value(object, element, list_len)?,
         Type::Tuple(types) => {
             let items = list(object, |item| Ok(item.clone().unbind()))?;
