@@ -6,6 +6,7 @@ pub mod autocast;
 pub mod dispatch;
 mod docs;
 mod dynamo;
+mod engine;
 mod enums;
 pub mod error;
 mod flags;
@@ -16,6 +17,7 @@ pub mod grad;
 pub mod jit;
 mod misc;
 pub mod parser;
+mod return_types;
 pub mod surface;
 pub mod tensor;
 pub mod types;
@@ -40,10 +42,13 @@ pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         functorch::init(module)?;
         dynamo::init(module)?;
         misc::init(module)?;
+        return_types::init(module.py())?;
+        engine::init(module)?;
         tensor::init(module)?;
         generator::init(module)?;
         parser::init(module)?;
         docs::init(module)?;
+        docs::clear(module.py())?;
         surface::fill(module.py())
     })
 }

@@ -27,8 +27,39 @@ fn _autograd_init() -> bool {
     true
 }
 
+/// Adds to `torch.multiprocessing` what it has in C.
 #[pyfunction]
-fn _multiprocessing_init() {}
+fn _multiprocessing_init(py: Python<'_>) -> PyResult<()> {
+    let module = py.import("torch.multiprocessing")?;
+    module.setattr("_prctl_pr_set_pdeathsig", wrap_pyfunction!(_prctl_pr_set_pdeathsig, py)?)
+}
+
+/// Asks the kernel to send a signal to this process when its parent dies, where the kernel can.
+#[pyfunction]
+fn _prctl_pr_set_pdeathsig(signal: i32) -> PyResult<()> {
+    #[cfg(target_os = "linux")]
+    {
+        unsafe extern "C" {
+            fn prctl(option: i32, ...) -> i32;
+        }
+        const PR_SET_PDEATHSIG: i32 = 1;
+        // SAFETY: the option takes one number and touches no memory.
+        if unsafe { prctl(PR_SET_PDEATHSIG, signal as std::ffi::c_ulong) } < 0 {
+            return Err(std::io::Error::last_os_error().into());
+        }
+    }
+    let _ = signal;
+    Ok(())
+}
+
+/// Upstream's tracer learns here that warnings come from Python.
+#[pyfunction]
+fn _tracer_warn_use_python() {}
+
+#[pyfunction]
+fn _get_thread_name() -> String {
+    std::thread::current().name().unwrap_or("python").to_owned()
+}
 
 /// Usage is not reported to anyone.
 #[pyfunction]
@@ -271,6 +302,8 @@ pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(_jit_init, module)?,
         wrap_pyfunction!(_autograd_init, module)?,
         wrap_pyfunction!(_multiprocessing_init, module)?,
+        wrap_pyfunction!(_tracer_warn_use_python, module)?,
+        wrap_pyfunction!(_get_thread_name, module)?,
         wrap_pyfunction!(_log_api_usage_once, module)?,
         wrap_pyfunction!(_log_api_usage_metadata, module)?,
         wrap_pyfunction!(_getenv, module)?,
