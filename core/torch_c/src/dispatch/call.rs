@@ -140,18 +140,39 @@ fn run(operator: &'static Operator, reach: Reach, stack: &mut Stack) -> PyResult
         Reach::Key(key) => key,
     };
     match operator.registered(key) {
-        Some(Kernel::Args(kernel)) => {
+        Some(kernel) => run_kernel(operator, key, kernel, DispatchKeySet::EMPTY, stack),
+        None => Err(no_kernel(operator, key)),
+    }
+}
+
+#[cold]
+fn no_kernel(operator: &Operator, key: DispatchKey) -> PyErr {
+    PyNotImplementedError::new_err(format!(
+        "the {} kernel of {} is not implemented in torchnative",
+        key.name(),
+        operator.qualified_name()
+    ))
+}
+
+/// Runs one kernel, past the table of the operator.
+fn run_kernel(
+    operator: &'static Operator,
+    key: DispatchKey,
+    kernel: &Kernel,
+    keys: DispatchKeySet,
+    stack: &mut Stack,
+) -> PyResult<()> {
+    match kernel {
+        Kernel::Args(kernel) => {
             let results = kernel(Args(stack)).into_py()?;
             stack.clear();
             stack.extend(results.0);
             Ok(())
         }
-        Some(Kernel::Boxed(kernel)) => kernel(operator, DispatchKeySet::EMPTY, stack).into_py(),
-        _ => Err(PyNotImplementedError::new_err(format!(
-            "the {} kernel of {} is not implemented in torchnative",
-            key.name(),
-            operator.qualified_name()
-        ))),
+        Kernel::Boxed(kernel) => kernel(operator, keys, stack).into_py(),
+        // The others are the engine's own, which nothing but the engine's table runs.
+        _ if key.is_alias() => Err(no_kernel(operator, key)),
+        _ => dispatch::redispatch(operator, DispatchKeySet::of(key), stack).into_py(),
     }
 }
 
@@ -188,6 +209,52 @@ impl Handle {
         let set = Reach::Set(keyset.get().set);
         error::guard(|| call(py, self.operator, set, &positional, &keywords))
     }
+}
+
+/// The kernel an operator had at a key when this was made, whatever is registered later.
+#[pyclass(name = "_SafeKernelFunction", module = "torch._C", frozen)]
+struct SafeKernel {
+    operator: &'static Operator,
+    key: DispatchKey,
+    kernel: Kernel,
+}
+
+#[pymethods]
+impl SafeKernel {
+    #[getter]
+    fn op_handle<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Handle>> {
+        handle(py, self.operator)
+    }
+
+    #[pyo3(signature = (keyset, *args, **kwargs))]
+    fn call_boxed<'py>(
+        &self,
+        py: Python<'py>,
+        keyset: &Bound<'py, PyDispatchKeySet>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, pyo3::types::PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (positional, keywords) = unpack(args, kwargs)?;
+        error::guard(|| {
+            let signature = self.operator.signature().into_py()?;
+            let mut stack = bind(&signature.schema, &signature.defaults, &positional, &keywords)?;
+            run_kernel(self.operator, self.key, &self.kernel, keyset.get().set, &mut stack)?;
+            unbind(py, &signature.schema, &stack)
+        })
+    }
+}
+
+#[pyfunction]
+fn _dispatch_get_computed_kernel_for_dispatch_key(
+    full_name: &str,
+    key: &Bound<'_, PyAny>,
+) -> PyResult<SafeKernel> {
+    let (name, overload) = super::operators::split(full_name);
+    let Some(operator) = Operator::find(name, overload) else {
+        return Err(PyRuntimeError::new_err(format!("operator {full_name} does not exist")));
+    };
+    let key = key_from_py(key)?;
+    Ok(SafeKernel { operator, key, kernel: operator.compute(key) })
 }
 
 type Unpacked<'py> = (Vec<Bound<'py, PyAny>>, Vec<(String, Bound<'py, PyAny>)>);
@@ -461,5 +528,7 @@ pub fn results_from_py(operator: &Operator, returned: &Bound<'_, PyAny>, stack: 
 
 pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Handle>()?;
+    module.add_class::<SafeKernel>()?;
+    module.add_function(wrap_pyfunction!(_dispatch_get_computed_kernel_for_dispatch_key, module)?)?;
     module.add_function(wrap_pyfunction!(_jit_resolve_packet, module)?)
 }
