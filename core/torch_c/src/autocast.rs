@@ -36,10 +36,12 @@ thread_local! {
 }
 
 fn index(ty: DeviceType) -> PyResult<usize> {
-    SUPPORTED
-        .iter()
-        .position(|(known, ..)| *known == ty)
-        .ok_or_else(|| PyRuntimeError::new_err(format!("unknown device type for autocast in get_autocast_dispatch_key_from_device_type: {}", device::type_name(ty))))
+    SUPPORTED.iter().position(|(known, ..)| *known == ty).ok_or_else(|| {
+        PyRuntimeError::new_err(format!(
+            "unknown device type for autocast in get_autocast_dispatch_key_from_device_type: {}",
+            device::type_name(ty)
+        ))
+    })
 }
 
 fn parse(name: &str) -> PyResult<DeviceType> {
@@ -64,7 +66,10 @@ pub fn target(ty: DeviceType) -> PyResult<DType> {
 
 fn set_target(ty: DeviceType, given: &Bound<'_, PyAny>) -> PyResult<()> {
     let Some(dtype) = dtype::from_py(given) else {
-        return Err(PyTypeError::new_err(format!("dtype must be a torch.dtype, not {}", given.get_type().name()?)));
+        return Err(PyTypeError::new_err(format!(
+            "dtype must be a torch.dtype, not {}",
+            given.get_type().name()?
+        )));
     };
     let index = index(ty)?;
     DTYPES.with_borrow_mut(|dtypes| dtypes[index] = dtype);

@@ -40,7 +40,8 @@ fn get_eval_frame_callback() -> Option<bool> {
 }
 
 #[pyfunction]
-fn set_skip_guard_eval_unsafe(on: bool) -> bool {
+#[pyo3(name = "set_skip_guard_eval_unsafe")]
+fn set_skip_guard_eval(on: bool) -> bool {
     SKIP_GUARDS.swap(on, Ordering::Relaxed)
 }
 
@@ -85,7 +86,7 @@ pub fn init(root: &Bound<'_, PyModule>) -> PyResult<()> {
     for function in [
         wrap_pyfunction!(set_eval_frame, module)?,
         wrap_pyfunction!(get_eval_frame_callback, module)?,
-        wrap_pyfunction!(set_skip_guard_eval_unsafe, module)?,
+        wrap_pyfunction!(set_skip_guard_eval, module)?,
         wrap_pyfunction!(get_eval_frame_isolate_recompiles_id, module)?,
         wrap_pyfunction!(set_eval_frame_isolate_recompiles_id, module)?,
         wrap_pyfunction!(get_c_recursion_limit, module)?,

@@ -50,7 +50,10 @@ impl Drop for PyGenerator {
 /// A seed as upstream reads it: 64 bits, signed or unsigned.
 fn seed_of(value: &Bound<'_, PyAny>) -> PyResult<u64> {
     if !value.is_instance_of::<PyInt>() || value.is_instance_of::<PyBool>() {
-        return Err(PyRuntimeError::new_err(format!("manual_seed expected a long, but got {}", value.get_type().name()?)));
+        return Err(PyRuntimeError::new_err(format!(
+            "manual_seed expected a long, but got {}",
+            value.get_type().name()?
+        )));
     }
     match (value.extract::<u64>(), value.extract::<i64>()) {
         (Ok(seed), _) => Ok(seed),
@@ -69,12 +72,16 @@ impl PyGenerator {
             Some(given) => device::from_py(given)?.ok_or_else(|| {
                 let kind = given.get_type();
                 let kind = kind.name().map(|name| name.to_string()).unwrap_or_default();
-                PyTypeError::new_err(format!("Generator(): argument 'device' (position 1) must be torch.device, not {kind}"))
+                PyTypeError::new_err(format!(
+                    "Generator(): argument 'device' (position 1) must be torch.device, not {kind}"
+                ))
             })?,
         };
         let generator = match device.ty {
             DeviceType::Cpu => Generator::cpu(DEFAULT_SEED),
-            DeviceType::PrivateUse1 if crate::accelerator::device_type().is_some() => Generator::philox(device, DEFAULT_SEED),
+            DeviceType::PrivateUse1 if crate::accelerator::device_type().is_some() => {
+                Generator::philox(device, DEFAULT_SEED)
+            }
             other => {
                 return Err(PyRuntimeError::new_err(format!(
                     "{} device type not an accelerator.",
@@ -124,7 +131,8 @@ impl PyGenerator {
         }
         let tensor = torchnative_engine::ops::copy::contiguous(tensor).into_py()?;
         // SAFETY: a contiguous tensor of bytes on the CPU, which nothing writes while this thread is attached.
-        let bytes = unsafe { std::slice::from_raw_parts(tensor.data_ptr().cast_const(), tensor.numel() as usize) };
+        let bytes =
+            unsafe { std::slice::from_raw_parts(tensor.data_ptr().cast_const(), tensor.numel() as usize) };
         slf.get().generator.set_state(bytes).into_py()?;
         Ok(slf.clone())
     }

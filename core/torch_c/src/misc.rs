@@ -113,7 +113,10 @@ fn _cxx_flags() -> &'static str {
 #[pyfunction]
 fn _parallel_info() -> String {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    format!("std::thread::available_parallelism() : {threads}\nATen parallel backend: {}\n", if cfg!(target_family = "wasm") { "none" } else { "rayon" })
+    format!(
+        "std::thread::available_parallelism() : {threads}\nATen parallel backend: {}\n",
+        if cfg!(target_family = "wasm") { "none" } else { "rayon" }
+    )
 }
 
 /// Broadcasts two shapes.
@@ -123,7 +126,10 @@ fn _infer_size<'py>(first: &Bound<'py, PyAny>, second: &Bound<'py, PyAny>) -> Py
     let class = types::size::class(py)?;
     for (position, shape) in [first, second].into_iter().enumerate() {
         if !shape.is_instance(class)? {
-            return Err(PyRuntimeError::new_err(format!("expected a torch.Size as argument {}", position + 1)));
+            return Err(PyRuntimeError::new_err(format!(
+                "expected a torch.Size as argument {}",
+                position + 1
+            )));
         }
     }
     let (a, b): (Vec<i64>, Vec<i64>) = (first.extract()?, second.extract()?);

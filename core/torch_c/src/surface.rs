@@ -56,7 +56,10 @@ pub fn fill(py: Python<'_>) -> PyResult<()> {
             ["C", module, name, shown, qualname, base, metaclass, members] => {
                 let dict = find(py, module)?.dict();
                 match dict.get_item(name)? {
-                    None => dict.set_item(name, class(py, module, name, (shown, qualname), base, metaclass == "bound", members)?)?,
+                    None => dict.set_item(
+                        name,
+                        class(py, module, name, (shown, qualname), base, metaclass == "bound", members)?,
+                    )?,
                     Some(known) => complete(&known, module, name, members)?,
                 }
             }

@@ -429,7 +429,9 @@ fn builtin<'py>(this: &Bound<'py, PyAny>, name: &str, entry: parser::Entry) -> P
         ml_doc: std::ptr::null(),
     }));
     // SAFETY: the definition is leaked; the function takes its own reference to `this`.
-    unsafe { Bound::from_owned_ptr_or_err(this.py(), ffi::PyCFunction_NewEx(definition, this.as_ptr(), null_mut())) }
+    unsafe {
+        Bound::from_owned_ptr_or_err(this.py(), ffi::PyCFunction_NewEx(definition, this.as_ptr(), null_mut()))
+    }
 }
 
 /// The function that calls an overload, and the one that calls its kernel of a given key.
@@ -442,7 +444,10 @@ pub fn overload_functions<'py>(
 }
 
 /// As [`overload_functions`], for an overload that is known by its schema alone: both refuse by name.
-pub fn foreign_functions<'py>(py: Python<'py>, full_name: &str) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+pub fn foreign_functions<'py>(
+    py: Python<'py>,
+    full_name: &str,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
     let this = Bound::new(py, Packet { name: full_name.into() })?.into_any();
     Ok((builtin(&this, "", call_foreign)?, builtin(&this, "", call_foreign)?))
 }
@@ -463,7 +468,11 @@ pub fn arguments_to_py<'py>(
     let schema = &signature.schema;
     let keywords = pyo3::types::PyDict::new(py);
     let is_default = |index: usize| {
-        signature.defaults.get(index).and_then(Option::as_ref).is_some_and(|default| same(default, &stack[index]))
+        signature
+            .defaults
+            .get(index)
+            .and_then(Option::as_ref)
+            .is_some_and(|default| same(default, &stack[index]))
     };
     let count = schema.arguments.iter().filter(|argument| !argument.kwarg_only).count().min(stack.len());
     let mut kept = count;

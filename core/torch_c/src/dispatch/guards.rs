@@ -144,8 +144,10 @@ const PYTHON: DispatchKeySet =
     DispatchKeySet::bits(&[DispatchKey::Python, DispatchKey::PythonTLSSnapshot, DispatchKey::PreDispatch]);
 const DISPATCHER: DispatchKeySet = DispatchKeySet::bits(&[DispatchKey::PythonDispatcher]);
 const PRE_DISPATCH: DispatchKeySet = DispatchKeySet::bits(&[DispatchKey::PreDispatch]);
-const FUNCTORCH: DispatchKeySet =
-    DispatchKeySet::bits(&[DispatchKey::FuncTorchDynamicLayerFrontMode, DispatchKey::FuncTorchDynamicLayerBackMode]);
+const FUNCTORCH: DispatchKeySet = DispatchKeySet::bits(&[
+    DispatchKey::FuncTorchDynamicLayerFrontMode,
+    DispatchKey::FuncTorchDynamicLayerBackMode,
+]);
 const SNAPSHOT: DispatchKeySet = DispatchKeySet::bits(&[DispatchKey::PythonTLSSnapshot]);
 
 type Keys<'a, 'py> = &'a Bound<'py, PyDispatchKeySet>;

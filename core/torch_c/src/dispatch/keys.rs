@@ -7,8 +7,8 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
 use pyo3::types::{PyBool, PyString};
-use torchnative_engine::dispatch::{DispatchKey, DispatchKeySet, key, tls};
 use torchnative_engine::DeviceType;
+use torchnative_engine::dispatch::{DispatchKey, DispatchKeySet, key, tls};
 
 /// The enum member of a key.
 pub fn key_to_py(py: Python<'_>, key: DispatchKey) -> PyResult<Bound<'_, PyAny>> {
@@ -27,7 +27,8 @@ pub fn key_from_py(object: &Bound<'_, PyAny>) -> PyResult<DispatchKey> {
 }
 
 fn parse(name: &str) -> PyResult<DispatchKey> {
-    DispatchKey::parse(name).ok_or_else(|| PyRuntimeError::new_err(format!("could not parse dispatch key: {name}")))
+    DispatchKey::parse(name)
+        .ok_or_else(|| PyRuntimeError::new_err(format!("could not parse dispatch key: {name}")))
 }
 
 /// A set of dispatch keys.
@@ -117,7 +118,9 @@ fn _parse_dispatch_key<'py>(py: Python<'py>, name: &str) -> PyResult<Option<Boun
 fn _dispatch_key_for_device(device_type: &str) -> PyResult<String> {
     let device = device::parse(device_type)?;
     let name = match device.ty {
-        DeviceType::Cpu | DeviceType::Meta | DeviceType::PrivateUse1 => DispatchKey::for_device(device.ty).name(),
+        DeviceType::Cpu | DeviceType::Meta | DeviceType::PrivateUse1 => {
+            DispatchKey::for_device(device.ty).name()
+        }
         other => other.name().to_uppercase(),
     };
     Ok(name)
@@ -176,12 +179,22 @@ pub fn included_in_alias(key: DispatchKey, alias: DispatchKey) -> bool {
         functionality,
         DispatchKey::AutogradFunctionality | DispatchKey::AutogradOther | DispatchKey::AutogradNestedTensor
     );
-    let is_nested = functionality == DispatchKey::NestedTensor || functionality == DispatchKey::AutogradNestedTensor;
+    let is_nested =
+        functionality == DispatchKey::NestedTensor || functionality == DispatchKey::AutogradNestedTensor;
     let is_backend = key == DispatchKey::Undefined
-        || matches!(functionality, DispatchKey::Dense | DispatchKey::Quantized | DispatchKey::Sparse | DispatchKey::SparseCsr)
+        || matches!(
+            functionality,
+            DispatchKey::Dense | DispatchKey::Quantized | DispatchKey::Sparse | DispatchKey::SparseCsr
+        )
         || functionality == DispatchKey::NestedTensor
-        || [DispatchKey::FPGA, DispatchKey::Vulkan, DispatchKey::Metal, DispatchKey::CustomRNGKeyId, DispatchKey::MkldnnCPU]
-            .contains(&key);
+        || [
+            DispatchKey::FPGA,
+            DispatchKey::Vulkan,
+            DispatchKey::Metal,
+            DispatchKey::CustomRNGKeyId,
+            DispatchKey::MkldnnCPU,
+        ]
+        .contains(&key);
     match alias {
         DispatchKey::Autograd => is_autograd,
         DispatchKey::CompositeImplicitAutograd => (is_backend || is_autograd) && !is_nested,
@@ -209,16 +222,22 @@ fn _to_functionality_key<'py>(key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Py
 fn _functionality_to_backend_keys<'py>(key: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let (py, key) = (key.py(), key_from_py(key)?);
     match key::PER_BACKEND.iter().position(|(functionality, _)| *functionality == key) {
-        Some(block) => (0..key::NUM_BACKENDS).map(|b| key_to_py(py, DispatchKey::runtime(block as u16, b))).collect(),
+        Some(block) => {
+            (0..key::NUM_BACKENDS).map(|b| key_to_py(py, DispatchKey::runtime(block as u16, b))).collect()
+        }
         None => Ok(vec![key_to_py(py, key)?]),
     }
 }
 
 #[pyfunction]
-fn _dispatch_get_backend_keyset_from_autograd<'py>(key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDispatchKeySet>> {
+fn _dispatch_get_backend_keyset_from_autograd<'py>(
+    key: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyDispatchKeySet>> {
     let py = key.py();
     let set = match key_from_py(key)?.parts() {
-        (DispatchKey::AutogradFunctionality, Some(backend)) => DispatchKeySet::of(DispatchKey::runtime(0, backend)),
+        (DispatchKey::AutogradFunctionality, Some(backend)) => {
+            DispatchKeySet::of(DispatchKey::runtime(0, backend))
+        }
         (DispatchKey::AutogradNestedTensor, _) => per_backend(DispatchKey::NestedTensor),
         (DispatchKey::AutogradOther, _) => autograd_other_backends(),
         _ => DispatchKeySet::EMPTY,

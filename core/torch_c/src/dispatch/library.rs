@@ -29,7 +29,8 @@ struct Added {
 static ADDED: Mutex<Option<Added>> = Mutex::new(None);
 
 fn added<T>(f: impl FnOnce(&mut Added) -> T) -> T {
-    let mut guard: MutexGuard<'_, Option<Added>> = ADDED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut guard: MutexGuard<'_, Option<Added>> =
+        ADDED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     f(guard.get_or_insert_default())
 }
 
@@ -73,7 +74,9 @@ impl Library {
     fn qualify(&self, name: &str) -> PyResult<String> {
         match name.split_once("::") {
             None => Ok(format!("{}::{name}", self.namespace)),
-            Some((namespace, _)) if namespace == self.namespace || self.namespace == "_" => Ok(name.to_owned()),
+            Some((namespace, _)) if namespace == self.namespace || self.namespace == "_" => {
+                Ok(name.to_owned())
+            }
             Some((namespace, _)) => Err(PyRuntimeError::new_err(format!(
                 "Explicitly provided namespace ({namespace}) in operator name does not match namespace of enclosing library ({})",
                 self.namespace
@@ -116,14 +119,23 @@ fn is_fallthrough(function: &Bound<'_, PyAny>) -> PyResult<bool> {
 }
 
 fn kernel_of(function: &Bound<'_, PyAny>, with_keyset: bool) -> PyResult<Kernel> {
-    Ok(if is_fallthrough(function)? { Kernel::Fallthrough } else { python_kernel(function.clone().unbind(), with_keyset) })
+    Ok(if is_fallthrough(function)? {
+        Kernel::Fallthrough
+    } else {
+        python_kernel(function.clone().unbind(), with_keyset)
+    })
 }
 
 #[pymethods]
 impl Library {
     /// Defines an operator and returns its name.
     #[pyo3(signature = (schema, alias_analysis = "", tags = Vec::new()))]
-    fn define(&mut self, schema: &str, alias_analysis: &str, tags: Vec<Bound<'_, PyAny>>) -> PyResult<String> {
+    fn define(
+        &mut self,
+        schema: &str,
+        alias_analysis: &str,
+        tags: Vec<Bound<'_, PyAny>>,
+    ) -> PyResult<String> {
         let _ = alias_analysis;
         let parsed = schema::parse(schema, true)?;
         let given = match parsed.overload_name.as_str() {
@@ -167,7 +179,9 @@ impl Library {
         // The shape functions of the tree step in where the engine has none: its own are those its kernels use.
         let (base, overload) = split(&full_name);
         let is_trees_meta = key == DispatchKey::Meta && self.file.ends_with("_meta_registrations.py");
-        if is_trees_meta && Operator::find(base, overload).is_some_and(|operator| operator.registered(key).is_some()) {
+        if is_trees_meta
+            && Operator::find(base, overload).is_some_and(|operator| operator.registered(key).is_some())
+        {
             return Ok(());
         }
         let kernel = kernel_of(func, with_keyset)?;
@@ -177,9 +191,18 @@ impl Library {
 
     /// Registers what runs at a key for every operator without a kernel of its own there.
     #[pyo3(signature = (dispatch, func, with_keyset = false))]
-    fn fallback(&mut self, dispatch: &Bound<'_, PyAny>, func: &Bound<'_, PyAny>, with_keyset: bool) -> PyResult<()> {
+    fn fallback(
+        &mut self,
+        dispatch: &Bound<'_, PyAny>,
+        func: &Bound<'_, PyAny>,
+        with_keyset: bool,
+    ) -> PyResult<()> {
         let key = key_from_py(dispatch)?;
-        let kernel = if is_fallthrough(func)? { Kernel::Fallthrough } else { fallback_kernel(func.clone().unbind(), with_keyset) };
+        let kernel = if is_fallthrough(func)? {
+            Kernel::Fallthrough
+        } else {
+            fallback_kernel(func.clone().unbind(), with_keyset)
+        };
         added(|a| a.fallbacks.insert(key.parts().0));
         set_fallback(key, kernel);
         Ok(())

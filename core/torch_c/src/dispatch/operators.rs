@@ -23,14 +23,21 @@ pub fn overload_names(name: &str) -> Vec<String> {
 }
 
 /// The schema object of an operator.
-pub fn schema_of<'py>(py: Python<'py>, operator: &'static Operator) -> PyResult<Bound<'py, PyFunctionSchema>> {
+pub fn schema_of<'py>(
+    py: Python<'py>,
+    operator: &'static Operator,
+) -> PyResult<Bound<'py, PyFunctionSchema>> {
     match operator.id {
         Some(id) => to_py(py, SchemaRef::Static(generated::schema(id))),
         None => to_py(py, SchemaRef::Static(&crate::error::IntoPy::into_py(operator.signature())?.schema)),
     }
 }
 
-fn find_schema<'py>(py: Python<'py>, name: &str, overload: &str) -> PyResult<Option<Bound<'py, PyFunctionSchema>>> {
+fn find_schema<'py>(
+    py: Python<'py>,
+    name: &str,
+    overload: &str,
+) -> PyResult<Option<Bound<'py, PyFunctionSchema>>> {
     if let Some(schema) = find_static(name, overload) {
         return to_py(py, SchemaRef::Static(schema)).map(Some);
     }
@@ -43,7 +50,10 @@ fn _get_schema<'py>(py: Python<'py>, name: &str, overload: &str) -> PyResult<Bou
 }
 
 #[pyfunction]
-fn _jit_get_schemas_for_operator<'py>(py: Python<'py>, name: &str) -> PyResult<Vec<Bound<'py, PyFunctionSchema>>> {
+fn _jit_get_schemas_for_operator<'py>(
+    py: Python<'py>,
+    name: &str,
+) -> PyResult<Vec<Bound<'py, PyFunctionSchema>>> {
     let names = overload_names(name);
     names.iter().filter_map(|overload| find_schema(py, name, overload).transpose()).collect()
 }
@@ -52,7 +62,11 @@ type Functions<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Vec<Bound<'py, PyAn
 
 /// The functions that call an overload, and its tags; `None` where there is no such overload.
 #[pyfunction]
-fn _get_operation_overload<'py>(py: Python<'py>, name: &str, overload: &str) -> PyResult<Option<Functions<'py>>> {
+fn _get_operation_overload<'py>(
+    py: Python<'py>,
+    name: &str,
+    overload: &str,
+) -> PyResult<Option<Functions<'py>>> {
     if let Some(operator) = Operator::find(name, overload) {
         let (function, at_key) = call::overload_functions(py, operator)?;
         return Ok(Some((function, at_key, tags(py, operator)?)));
@@ -71,16 +85,19 @@ fn tags<'py>(py: Python<'py>, operator: &Operator) -> PyResult<Vec<Bound<'py, Py
             let class = py.import("torch._C")?.getattr("Tag")?;
             generated::info(id).tags().into_iter().filter_map(|tag| class.getattr(tag).ok()).map(Ok).collect()
         }
-        None => library::tags(&operator.qualified_name()).into_iter().map(|tag| enums::member(py, "Tag", tag)).collect(),
+        None => library::tags(&operator.qualified_name())
+            .into_iter()
+            .map(|tag| enums::member(py, "Tag", tag))
+            .collect(),
     }
 }
 
+/// A function and the names of its overloads.
+type Packet<'py> = (Option<Bound<'py, PyAny>>, Option<Vec<String>>);
+
 /// The function that calls an operator by name, and its overloads; two `None`s where there is no such operator.
 #[pyfunction]
-fn _jit_get_operation<'py>(
-    py: Python<'py>,
-    name: &str,
-) -> PyResult<(Option<Bound<'py, PyAny>>, Option<Vec<String>>)> {
+fn _jit_get_operation<'py>(py: Python<'py>, name: &str) -> PyResult<Packet<'py>> {
     let names = overload_names(name);
     if names.is_empty() {
         return Ok((None, None));
@@ -152,7 +169,10 @@ fn _dispatch_has_kernel_for_dispatch_key(full_name: &str, key: &Bound<'_, PyAny>
 }
 
 #[pyfunction]
-fn _dispatch_has_kernel_for_any_dispatch_key(full_name: &str, keys: &Bound<'_, PyDispatchKeySet>) -> PyResult<bool> {
+fn _dispatch_has_kernel_for_any_dispatch_key(
+    full_name: &str,
+    keys: &Bound<'_, PyDispatchKeySet>,
+) -> PyResult<bool> {
     Ok(match find(full_name)? {
         Known::Operator(operator) => keys.get().set.keys().into_iter().any(|key| has_kernel(operator, key)),
         Known::Foreign => false,
@@ -169,14 +189,19 @@ fn _dispatch_has_computed_kernel_for_dispatch_key(full_name: &str, key: &Bound<'
 }
 
 #[pyfunction]
-fn _dispatch_kernel_for_dispatch_key_is_fallthrough(full_name: &str, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+fn _dispatch_kernel_for_dispatch_key_is_fallthrough(
+    full_name: &str,
+    key: &Bound<'_, PyAny>,
+) -> PyResult<bool> {
     let key = key_from_py(key)?;
     match find(full_name)? {
         Known::Operator(operator) => match operator.registered(key) {
             Some(kernel) => Ok(matches!(kernel, Kernel::Fallthrough)),
             None => Err(PyRuntimeError::new_err(format!("no kernel for {} on {full_name}", key.name()))),
         },
-        Known::Foreign => Err(PyRuntimeError::new_err(format!("no kernel for {} on {full_name}", key.name()))),
+        Known::Foreign => {
+            Err(PyRuntimeError::new_err(format!("no kernel for {} on {full_name}", key.name())))
+        }
     }
 }
 
@@ -208,7 +233,11 @@ fn _dispatch_has_backend_fallback(key: &Bound<'_, PyAny>) -> PyResult<bool> {
 }
 
 #[pyfunction]
-fn _dispatch_find_schema_or_throw<'py>(py: Python<'py>, name: &str, overload: &str) -> PyResult<Bound<'py, Handle>> {
+fn _dispatch_find_schema_or_throw<'py>(
+    py: Python<'py>,
+    name: &str,
+    overload: &str,
+) -> PyResult<Bound<'py, Handle>> {
     match Operator::find(name, overload) {
         Some(operator) => call::handle(py, operator),
         None => {
@@ -244,9 +273,12 @@ fn _dispatch_get_registrations_for_dispatch_key(key: &str) -> PyResult<Vec<Strin
     if key.is_empty() {
         return Ok(_dispatch_get_all_op_names());
     }
-    let wanted =
-        DispatchKey::parse(key).ok_or_else(|| PyRuntimeError::new_err(format!("could not parse dispatch key: {key}")))?;
-    Ok(all_operators().filter(|operator| has_kernel(operator, wanted)).map(Operator::qualified_name).collect())
+    let wanted = DispatchKey::parse(key)
+        .ok_or_else(|| PyRuntimeError::new_err(format!("could not parse dispatch key: {key}")))?;
+    Ok(all_operators()
+        .filter(|operator| has_kernel(operator, wanted))
+        .map(Operator::qualified_name)
+        .collect())
 }
 
 #[pyfunction]
@@ -266,7 +298,8 @@ mod fake {
     use std::collections::HashSet;
     use std::sync::Mutex;
 
-    static OPERATORS: Mutex<Option<HashSet<(&'static str, String, String)>>> = Mutex::new(None);
+    type Names = HashSet<(&'static str, String, String)>;
+    static OPERATORS: Mutex<Option<Names>> = Mutex::new(None);
 
     fn note(kind: &'static str, name: String, overload: String) {
         let mut known = OPERATORS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

@@ -69,7 +69,8 @@ impl PyFunctionSchema {
         _rest: &Bound<'_, PyTuple>,
         _named: Option<&Bound<'_, PyDict>>,
     ) -> Self {
-        let models = |items: &[Bound<'_, PyArgument>]| items.iter().map(|item| item.get().model().clone()).collect();
+        let models =
+            |items: &[Bound<'_, PyArgument>]| items.iter().map(|item| item.get().model().clone()).collect();
         let schema = FunctionSchema {
             name,
             overload_name,
