@@ -21,7 +21,8 @@ OUTPUT = pathlib.Path(__file__).parents[2] / "core/torch_c/src/generated/surface
 HEADER = """\
 # Names of torch._C, torch {version}. Written by vendor/generate/surface.py; do not edit.
 # M module | F module name | V module name type value | E module name __module__ export|scoped member=value,... |
-# C module name __module__ __qualname__ base members, where m:method s:static p:property
+# R name field,...
+# C module name __module__ __qualname__ base metaclass members, where m:method s:static p:property
 """
 
 # Modules that exist only where their hardware, tool or transport was compiled in.
@@ -49,7 +50,7 @@ ABSENT_NAMES = re.compile(
 CAPABILITIES = re.compile(r"_?has_")
 
 # Written by the extension from the engine's own tables.
-OWNED_MODULES = ("torch._C._return_types", "torch._C._VariableFunctions")
+OWNED_MODULES = ("torch._C._VariableFunctions",)
 
 SKIPPED_MEMBERS = {
     "__init__",
@@ -105,6 +106,10 @@ def base_of(cls):
     return base.__qualname__
 
 
+def metaclass_of(cls):
+    return "bound" if type(cls).__name__ == "pybind11_type" else "type"
+
+
 def order(classes):
     """Bases before the classes that derive from them."""
     done, rows = set(), []
@@ -149,7 +154,7 @@ def rows_of(name, module):
             text = repr(value) if not isinstance(value, str) else value
             values.append(f"V\t{name}\t{attribute}\t{type(value).__name__}\t{text}")
     class_rows = [
-        f"C\t{name}\t{classes[cls]}\t{cls.__module__}\t{cls.__qualname__}\t{base_of(cls)}\t"
+        f"C\t{name}\t{classes[cls]}\t{cls.__module__}\t{cls.__qualname__}\t{base_of(cls)}\t{metaclass_of(cls)}\t"
         f"{'' if name == 'torch._C._functions' else members(cls)}"
         for cls in order(classes)
     ]
@@ -164,6 +169,14 @@ def table():
     loaded["torch._C._functions"] = torch._C._functions
     rows = []
     for name in sorted(loaded):
+        if name == "torch._C._return_types":
+            rows.append(f"M\t{name}")
+            rows += [
+                f"R\t{kind}\t{','.join(cls.__match_args__)}"
+                for kind, cls in sorted(vars(loaded[name]).items())
+                if isinstance(cls, type)
+            ]
+            continue
         if name in ABSENT_MODULES or name in OWNED_MODULES:
             continue
         rows += rows_of(name, loaded[name])

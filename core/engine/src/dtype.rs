@@ -86,6 +86,7 @@ dtypes! {
     Int7 = 43, "Int7", "int7", 1;
     Float8E8M0FNU = 44, "Float8_e8m0fnu", "float8_e8m0fnu", 1;
     Float4E2M1FNx2 = 45, "Float4_e2m1fn_x2", "float4_e2m1fn_x2", 1;
+    BComplex32 = 46, "BComplex32", "bcomplex32", 4;
 }
 
 use DType::*;
@@ -107,7 +108,7 @@ impl DType {
         )
     }
     pub const fn is_complex(self) -> bool {
-        matches!(self, ComplexHalf | ComplexFloat | ComplexDouble)
+        matches!(self, ComplexHalf | ComplexFloat | ComplexDouble | BComplex32)
     }
     /// `isIntegralType`: the integer types, and bool when `include_bool`.
     pub const fn is_integral(self, include_bool: bool) -> bool {
@@ -150,6 +151,7 @@ impl DType {
     pub const fn to_real(self) -> DType {
         match self {
             ComplexHalf => Half,
+            BComplex32 => BFloat16,
             ComplexFloat => Float,
             ComplexDouble => Double,
             other => other,
@@ -158,13 +160,11 @@ impl DType {
     /// `toComplexType`: the complex type with parts of this type.
     pub const fn to_complex(self) -> Option<DType> {
         match self {
-            BFloat16 | Half => match self {
-                Half => Some(ComplexHalf),
-                _ => Some(ComplexFloat),
-            },
+            BFloat16 => Some(BComplex32),
+            Half => Some(ComplexHalf),
             Float => Some(ComplexFloat),
             Double => Some(ComplexDouble),
-            ComplexHalf | ComplexFloat | ComplexDouble => Some(self),
+            ComplexHalf | ComplexFloat | ComplexDouble | BComplex32 => Some(self),
             _ => None,
         }
     }
@@ -174,7 +174,7 @@ impl DType {
             BFloat16 | Half | Float8E5M2 | Float8E4M3FN | Float8E5M2FNUZ | Float8E4M3FNUZ | Float8E8M0FNU => {
                 Float
             }
-            ComplexHalf => ComplexFloat,
+            ComplexHalf | BComplex32 => ComplexFloat,
             other => other,
         }
     }

@@ -66,6 +66,67 @@ fn find_offsets(py: Python<'_>) -> PyResult<Option<Offsets>> {
     Ok(Some(offsets))
 }
 
+/// Takes off the texts that the Rust sources gave to functions, classes and members: the Python tree documents
+/// them, and takes a text that is there already for a mistake.
+pub fn clear(py: Python<'_>) -> PyResult<()> {
+    let Some(offsets) = OFFSETS.get_or_try_init(py, || find_offsets(py))? else { return Ok(()) };
+    for module in crate::surface::modules(py) {
+        for value in module.dict().values() {
+            if let Ok(class) = value.cast::<PyType>() {
+                clear_class(class, offsets)?;
+            } else {
+                clear_one(&value, offsets)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn clear_class(class: &Bound<'_, PyType>, offsets: &Offsets) -> PyResult<()> {
+    let py = class.py();
+    // Classes of the interpreter are not ours to change.
+    if class.setattr("__doc__", py.None()).is_err() {
+        return Ok(());
+    }
+    for item in class.getattr("__dict__")?.call_method0("items")?.try_iter()? {
+        let (name, value): (String, Bound<'_, PyAny>) = item?.extract()?;
+        // These two are made from definitions of the interpreter.
+        if name != "__dict__" && name != "__weakref__" {
+            clear_one(&value, offsets)?;
+        }
+    }
+    Ok(())
+}
+
+fn clear_one(object: &Bound<'_, PyAny>, offsets: &Offsets) -> PyResult<()> {
+    let kind = object.get_type();
+    // SAFETY: as in `_add_docstr`: the exact types were verified, and the definitions are this extension's own.
+    unsafe {
+        match kind.name()?.to_str()? {
+            "builtin_function_or_method" => {
+                let definition = pointer_at(object.as_ptr(), offsets.function).cast::<ffi::PyMethodDef>();
+                if !(*definition).ml_doc.is_null() {
+                    (*definition).ml_doc = std::ptr::null();
+                }
+            }
+            "method_descriptor" => {
+                let definition = pointer_at(object.as_ptr(), offsets.descriptor).cast::<ffi::PyMethodDef>();
+                if !(*definition).ml_doc.is_null() {
+                    (*definition).ml_doc = std::ptr::null();
+                }
+            }
+            "getset_descriptor" => {
+                let definition = pointer_at(object.as_ptr(), offsets.descriptor).cast::<ffi::PyGetSetDef>();
+                if !(*definition).doc.is_null() {
+                    (*definition).doc = std::ptr::null();
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Sets `__doc__` once; a second text for the same object is an error.
 #[pyfunction]
 fn _add_docstr<'py>(object: Bound<'py, PyAny>, text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {

@@ -1,6 +1,5 @@
 //! Enums in the manner of pybind11: classes with named members that convert to int.
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
@@ -128,5 +127,6 @@ pub fn member<'py>(py: Python<'py>, class: &'static str, value: i64) -> PyResult
             return Ok(found);
         }
     }
-    Err(PyValueError::new_err(format!("{value} is not a valid {class}")))
+    // A number without a name, as upstream has them too.
+    class_object.call1((value,))
 }

@@ -2,13 +2,22 @@
 //! The `torch._C` surface: argument parsing, the Tensor type, modes and submodules.
 
 pub mod accelerator;
+pub mod autocast;
+pub mod dispatch;
 mod docs;
+mod dynamo;
+mod engine;
 mod enums;
 pub mod error;
 mod flags;
+mod functorch;
 mod fx;
+pub mod generator;
+pub mod grad;
 pub mod jit;
+mod misc;
 pub mod parser;
+mod return_types;
 pub mod surface;
 pub mod tensor;
 pub mod types;
@@ -27,9 +36,19 @@ pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         enums_and_flags(module)?;
         jit::init(module)?;
         fx::init(module)?;
+        dispatch::init(module)?;
+        grad::init(module)?;
+        autocast::init(module)?;
+        functorch::init(module)?;
+        dynamo::init(module)?;
+        misc::init(module)?;
+        return_types::init(module.py())?;
+        engine::init(module)?;
         tensor::init(module)?;
+        generator::init(module)?;
         parser::init(module)?;
         docs::init(module)?;
+        docs::clear(module.py())?;
         surface::fill(module.py())
     })
 }

@@ -9,6 +9,7 @@ use pyo3::exceptions::PyNotImplementedError;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyModule, PyString, PyTuple, PyType};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
@@ -34,6 +35,15 @@ pub fn create_modules(root: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// Binds what is still missing.
 pub fn fill(py: Python<'_>) -> PyResult<()> {
+    for row in rows('M') {
+        // PyO3 keeps a list of what it was told to add; `import *` must see every name.
+        let dict = find(py, row[0]).map(|module| module.dict());
+        if let Ok(dict) = dict
+            && dict.contains(intern!(py, "__all__"))?
+        {
+            dict.del_item(intern!(py, "__all__"))?;
+        }
+    }
     for line in TABLE.lines() {
         let fields: Vec<&str> = line.split('\t').collect();
         match fields[..] {
@@ -43,10 +53,14 @@ pub fn fill(py: Python<'_>) -> PyResult<()> {
             }
             // Autograd nodes are made when asked for: there are hundreds of them.
             ["C", "torch._C._functions", ..] => {}
-            ["C", module, name, shown, qualname, base, members] => {
+            ["C", module, name, shown, qualname, base, metaclass, members] => {
                 let dict = find(py, module)?.dict();
-                if !dict.contains(name)? {
-                    dict.set_item(name, class(py, module, name, shown, qualname, base, members)?)?;
+                match dict.get_item(name)? {
+                    None => dict.set_item(
+                        name,
+                        class(py, module, name, (shown, qualname), base, metaclass == "bound", members)?,
+                    )?,
+                    Some(known) => complete(&known, module, name, members)?,
                 }
             }
             ["F", module, name] => {
@@ -64,6 +78,16 @@ pub fn fill(py: Python<'_>) -> PyResult<()> {
 /// The names of the autograd node classes, `AddBackward0` and kin.
 pub fn node_names() -> impl Iterator<Item = &'static str> {
     rows('C').filter(|row| row[0] == "torch._C._functions").map(|row| row[1])
+}
+
+/// The named tuples of `torch.return_types`, each with its fields, comma separated.
+pub fn return_types() -> impl Iterator<Item = (&'static str, &'static str)> {
+    rows('R').map(|row| (row[0], row[1]))
+}
+
+/// All modules of the extension.
+pub fn modules(py: Python<'_>) -> impl Iterator<Item = Bound<'_, PyModule>> {
+    rows('M').filter_map(move |row| find(py, row[0]).ok())
 }
 
 fn rows(kind: char) -> impl Iterator<Item = Vec<&'static str>> {
@@ -123,9 +147,9 @@ fn class<'py>(
     py: Python<'py>,
     module: &str,
     name: &str,
-    shown: &str,
-    qualname: &str,
+    (shown, qualname): (&str, &str),
     base: &str,
+    is_bound: bool,
     members: &str,
 ) -> PyResult<Bound<'py, PyType>> {
     let base = base_class(py, module, base)?;
@@ -137,20 +161,53 @@ fn class<'py>(
         namespace.set_item("__new__", refusal(py, module, "__new__", name)?)?;
     }
     for member in members.split(',').filter(|m| !m.is_empty()) {
-        let (kind, attribute) = member.split_at(2);
-        let function = refusal(py, module, attribute, &format!("{name}.{attribute}"))?;
-        if kind == "p:" {
-            namespace.set_item(
-                attribute,
-                py.import(intern!(py, "builtins"))?.getattr(intern!(py, "property"))?.call1((function,))?,
-            )?;
-        } else {
-            namespace.set_item(attribute, function)?;
-        }
+        let (attribute, value) = refused_member(py, module, name, member)?;
+        namespace.set_item(attribute, value)?;
     }
     let last = qualname.rsplit('.').next().unwrap_or(name);
-    let made = py.get_type::<PyType>().call1((last, PyTuple::new(py, [base])?, namespace))?;
+    let metaclass = if is_exception || !is_bound { py.get_type::<PyType>() } else { metaclass(py)?.clone() };
+    let made = metaclass.call1((last, PyTuple::new(py, [base])?, namespace))?;
     Ok(made.cast_into()?)
+}
+
+/// A member that refuses: a property, or a function that is called without the object.
+fn refused_member<'py, 'a>(
+    py: Python<'py>,
+    module: &str,
+    class: &str,
+    member: &'a str,
+) -> PyResult<(&'a str, Bound<'py, PyAny>)> {
+    let (kind, attribute) = member.split_at(2);
+    let function = refusal(py, module, attribute, &format!("{class}.{attribute}"))?;
+    if kind != "p:" {
+        return Ok((attribute, function));
+    }
+    let property = py.import(intern!(py, "builtins"))?.getattr(intern!(py, "property"))?;
+    Ok((attribute, property.call1((function,))?))
+}
+
+/// Adds the members that a class of ours does not have.
+fn complete(class: &Bound<'_, PyAny>, module: &str, name: &str, members: &str) -> PyResult<()> {
+    for member in members.split(',').filter(|m| !m.is_empty()) {
+        if !class.hasattr(&member[2..])? {
+            let (attribute, value) = refused_member(class.py(), module, name, member)?;
+            class.setattr(attribute, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// The class of upstream's bound classes: the tree combines it with other metaclasses.
+fn metaclass(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+    static METACLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let made = METACLASS.get_or_try_init(py, || {
+        let namespace = PyDict::new(py);
+        namespace.set_item("__module__", "pybind11_builtins")?;
+        let bases = PyTuple::new(py, [py.get_type::<PyType>()])?;
+        let class = py.get_type::<PyType>().call1(("pybind11_type", bases, namespace))?;
+        Ok::<_, PyErr>(class.cast_into::<PyType>()?.unbind())
+    })?;
+    Ok(made.bind(py))
 }
 
 fn base_class<'py>(py: Python<'py>, module: &str, base: &str) -> PyResult<Bound<'py, PyType>> {

@@ -1,5 +1,6 @@
 //! What the Python tree needs of TorchScript: types, schemas and syntax tree nodes. The compiler itself is not here.
 
+mod compilation;
 pub mod schema;
 pub mod tree_views;
 pub mod types;
@@ -9,5 +10,6 @@ use pyo3::prelude::*;
 pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
     types::init(module)?;
     schema::init(module)?;
+    compilation::init(module)?;
     tree_views::init(module.py())
 }

@@ -2,9 +2,9 @@
 
 use super::types;
 use crate::types::device;
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyComplex, PyList, PySet, PyString, PyTuple};
+use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyList, PySet, PyString, PyTuple};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use torchnative_engine::generated;
@@ -28,7 +28,7 @@ impl std::ops::Deref for SchemaRef {
 }
 
 /// The declaration of an operator overload.
-#[pyclass(name = "FunctionSchema", module = "torch._C", frozen)]
+#[pyclass(name = "FunctionSchema", module = "torch._C", subclass, frozen)]
 pub struct PyFunctionSchema {
     schema: SchemaRef,
 }
@@ -46,13 +46,46 @@ impl PyFunctionSchema {
 
     fn list<'py>(&self, py: Python<'py>, returns: bool) -> PyResult<Bound<'py, PyList>> {
         let count = if returns { self.schema.returns.len() } else { self.schema.arguments.len() };
-        let items = (0..count).map(|index| PyArgument { schema: self.schema.clone(), index, returns });
+        let place = |index| match returns {
+            true => Place::Return(self.schema.clone(), index),
+            false => Place::Argument(self.schema.clone(), index),
+        };
+        let items = (0..count).map(|index| PyArgument { place: place(index) });
         PyList::new(py, items.map(|item| Bound::new(py, item)).collect::<PyResult<Vec<_>>>()?)
     }
 }
 
 #[pymethods]
 impl PyFunctionSchema {
+    #[new]
+    #[pyo3(signature = (name, overload_name, arguments, returns, is_vararg, is_varret, *_rest, **_named))]
+    fn new(
+        name: String,
+        overload_name: String,
+        arguments: Vec<Bound<'_, PyArgument>>,
+        returns: Vec<Bound<'_, PyArgument>>,
+        is_vararg: bool,
+        is_varret: bool,
+        _rest: &Bound<'_, PyTuple>,
+        _named: Option<&Bound<'_, PyDict>>,
+    ) -> Self {
+        let models =
+            |items: &[Bound<'_, PyArgument>]| items.iter().map(|item| item.get().model().clone()).collect();
+        let schema = FunctionSchema {
+            name,
+            overload_name,
+            arguments: models(&arguments),
+            returns: models(&returns),
+            is_vararg,
+            is_varret,
+        };
+        PyFunctionSchema { schema: SchemaRef::Shared(Arc::new(schema)) }
+    }
+
+    /// Derived classes take more arguments than the base.
+    #[pyo3(signature = (*_args, **_named))]
+    fn __init__(&self, _args: &Bound<'_, PyTuple>, _named: Option<&Bound<'_, PyDict>>) {}
+
     #[getter]
     fn name(&self) -> &str {
         &self.schema.name
@@ -127,19 +160,50 @@ impl PyFunctionSchema {
 /// One argument or return of a schema.
 #[pyclass(name = "Argument", module = "torch._C", frozen)]
 pub struct PyArgument {
-    schema: SchemaRef,
-    index: usize,
-    returns: bool,
+    place: Place,
+}
+
+/// Where the model of an argument is.
+enum Place {
+    Argument(SchemaRef, usize),
+    Return(SchemaRef, usize),
+    Own(Argument),
 }
 
 impl PyArgument {
     fn model(&self) -> &Argument {
-        if self.returns { &self.schema.returns[self.index] } else { &self.schema.arguments[self.index] }
+        match &self.place {
+            Place::Argument(schema, index) => &schema.arguments[*index],
+            Place::Return(schema, index) => &schema.returns[*index],
+            Place::Own(argument) => argument,
+        }
     }
 }
 
 #[pymethods]
 impl PyArgument {
+    #[new]
+    #[pyo3(signature = (name, r#type, length, default_value, kwarg_only, alias_info))]
+    fn new(
+        name: String,
+        r#type: &Bound<'_, types::JitType>,
+        length: Option<u32>,
+        default_value: &Bound<'_, PyAny>,
+        kwarg_only: bool,
+        alias_info: Option<&Bound<'_, PyAliasInfo>>,
+    ) -> PyResult<Self> {
+        let default = if default_value.is_none() { None } else { Some(default_from_py(default_value)?) };
+        let argument = Argument {
+            name,
+            ty: r#type.get().model().clone(),
+            list_len: length,
+            default,
+            kwarg_only,
+            alias: alias_info.map(|info| info.get().info.clone()),
+        };
+        Ok(PyArgument { place: Place::Own(argument) })
+    }
+
     #[getter]
     fn name(&self) -> &str {
         &self.model().name
@@ -173,7 +237,7 @@ impl PyArgument {
     }
     #[getter]
     fn is_out(&self) -> bool {
-        !self.returns && self.model().is_out()
+        !matches!(self.place, Place::Return(..)) && self.model().is_out()
     }
     #[getter]
     fn is_write(&self) -> bool {
@@ -193,6 +257,10 @@ pub struct PyAliasInfo {
 
 #[pymethods]
 impl PyAliasInfo {
+    #[new]
+    fn new(is_write: bool, before_set: Vec<String>, after_set: Vec<String>) -> Self {
+        PyAliasInfo { info: AliasInfo { before_set, after_set, is_write, element: None } }
+    }
     #[getter]
     fn is_write(&self) -> bool {
         self.info.is_write
@@ -223,6 +291,32 @@ pub fn default_to_py<'py>(py: Python<'py>, default: &Default) -> PyResult<Bound<
         Default::FloatList(values) => PyList::new(py, values)?.into_any(),
         Default::ComplexList(values) => PyList::new(py, values.iter().map(complex))?.into_any(),
     })
+}
+
+/// A default value from Python.
+fn default_from_py(value: &Bound<'_, PyAny>) -> PyResult<Default> {
+    if let Ok(flag) = value.cast::<PyBool>() {
+        return Ok(Default::Bool(flag.is_true()));
+    }
+    if value.is_instance_of::<PyInt>() {
+        return Ok(Default::Int(value.extract()?));
+    }
+    if value.is_instance_of::<PyFloat>() {
+        return Ok(Default::Float(value.extract()?));
+    }
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(Default::Str(text.to_str()?.to_owned()));
+    }
+    if let Ok(items) = value.extract::<Vec<i64>>() {
+        return Ok(Default::IntList(items));
+    }
+    if let Ok(items) = value.extract::<Vec<f64>>() {
+        return Ok(Default::FloatList(items));
+    }
+    Err(PyNotImplementedError::new_err(format!(
+        "a default of type {} is not implemented in torchnative",
+        value.get_type().name()?
+    )))
 }
 
 /// Parses a schema in the notation of operator declarations.

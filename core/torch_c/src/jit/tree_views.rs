@@ -29,17 +29,24 @@ impl SourceRangeFactory {
 
 #[pymethods]
 impl SourceRangeFactory {
+    /// Derived classes take more arguments; the first four are those of the base.
     #[new]
+    #[pyo3(signature = (source, filename, line, leading_whitespace, *_rest, **_named))]
     fn new(
         source: String,
         filename: &Bound<'_, PyAny>,
         line: usize,
         leading_whitespace: usize,
+        _rest: &Bound<'_, PyTuple>,
+        _named: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let starts = std::iter::once(0).chain(source.match_indices('\n').map(|(at, _)| at + 1)).collect();
         let filename = (!filename.is_none()).then(|| filename.extract()).transpose()?;
         Ok(SourceRangeFactory { source, filename, first_line: line, indent: leading_whitespace, starts })
     }
+
+    #[pyo3(signature = (*_args, **_named))]
+    fn __init__(&self, _args: &Bound<'_, PyTuple>, _named: Option<&Bound<'_, PyDict>>) {}
 
     fn make_range(slf: Py<Self>, line: usize, start: usize, end: usize) -> PyResult<SourceRange> {
         let factory = slf.get();
@@ -96,6 +103,30 @@ impl SourceRange {
 
     fn __str__(&self) -> String {
         format!("SourceRange at:\n{}", self.highlight())
+    }
+}
+
+/// The text of an error at a place of the source.
+#[pyclass(name = "ErrorReport", module = "torch._C", frozen)]
+struct ErrorReport {
+    range: Py<SourceRange>,
+}
+
+#[pymethods]
+impl ErrorReport {
+    #[new]
+    fn new(range: Py<SourceRange>) -> Self {
+        ErrorReport { range }
+    }
+
+    fn what(&self) -> String {
+        format!("\n:\n{}", self.range.get().highlight())
+    }
+
+    /// The calls under compilation, of which there are none.
+    #[staticmethod]
+    fn call_stack() -> &'static str {
+        ""
     }
 }
 
@@ -265,6 +296,7 @@ fn check(class: &Bound<'_, PyType>, parts: &Bound<'_, PyTuple>) -> PyResult<()> 
 }
 
 pub fn init(py: Python<'_>) -> PyResult<()> {
+    crate::surface::find(py, "torch._C")?.add_class::<ErrorReport>()?;
     let module = crate::surface::find(py, "torch._C._jit_tree_views")?;
     module.add_class::<SourceRangeFactory>()?;
     module.add_class::<SourceRange>()?;

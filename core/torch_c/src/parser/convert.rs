@@ -105,7 +105,7 @@ pub fn fits(p: &Parameter, o: &Bound<'_, PyAny>, numbers: bool) -> bool {
         Kind::DType => dtype::from_py(o).is_some() || is_python_type(o).is_some(),
         Kind::Layout => layout::layout_from_py(o).is_some(),
         Kind::Device => o.is_instance_of::<PyString>() || o.cast::<device::PyDevice>().is_ok() || is_int(o),
-        Kind::Generator => o.get_type().name().is_ok_and(|n| n == "Generator"),
+        Kind::Generator => o.is_instance_of::<crate::generator::PyGenerator>(),
         Kind::MemoryFormat => layout::format_from_py(o).is_some(),
         Kind::Stream | Kind::Storage => {
             o.get_type().name().is_ok_and(|n| n.to_string_lossy().ends_with("Storage"))
@@ -205,6 +205,7 @@ pub fn convert(p: &Parameter, o: &Bound<'_, PyAny>) -> PyResult<IValue> {
             None => return Err(PyRuntimeError::new_err("expected a device")),
         },
         Kind::MemoryFormat => layout::format_from_py(o).map_or(IValue::None, IValue::MemoryFormat),
-        Kind::Generator | Kind::Stream | Kind::Storage => value::from_py(o)?,
+        Kind::Generator => crate::generator::from_py(o).map_or(IValue::None, IValue::Generator),
+        Kind::Stream | Kind::Storage => value::from_py(o)?,
     })
 }

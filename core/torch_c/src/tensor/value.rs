@@ -44,16 +44,7 @@ pub fn to_py<'py>(py: Python<'py>, v: &IValue) -> PyResult<Bound<'py, PyAny>> {
         IValue::Layout(l) => layout::layout_to_py(py, *l).into_any(),
         IValue::Device(d) => device::to_py(py, *d)?.into_any(),
         IValue::MemoryFormat(m) => layout::format_to_py(py, *m).into_any(),
-        IValue::Generator(g) => {
-            let p = g.pyobj().load(std::sync::atomic::Ordering::Relaxed);
-            if p.is_null() {
-                return Err(PyTypeError::new_err(
-                    "a generator without a Python object cannot be shown to Python",
-                ));
-            }
-            // SAFETY: the wrapper clears the slot when it dies.
-            unsafe { Bound::from_borrowed_ptr(py, p.cast()) }
-        }
+        IValue::Generator(g) => crate::generator::to_py(py, g)?.into_any(),
         IValue::Storage(_) => return Err(PyTypeError::new_err("a storage cannot be shown to Python here")),
         IValue::List(v) => {
             let items = v.iter().map(|x| to_py(py, x)).collect::<PyResult<Vec<_>>>()?;

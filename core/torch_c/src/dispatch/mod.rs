@@ -1,0 +1,18 @@
+//! The dispatcher as Python sees it: keys, guards, operators, libraries and calls by schema.
+
+mod call;
+mod convert;
+mod guards;
+pub mod keys;
+pub mod library;
+mod operators;
+
+use pyo3::prelude::*;
+
+pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    keys::init(module)?;
+    guards::init(module)?;
+    operators::init(module)?;
+    call::init(module)?;
+    library::init(module)
+}
