@@ -313,6 +313,12 @@ fn mismatch(signatures: &[Signature], call: &Call<'_, '_>, numbers: bool) -> PyE
     if let [s] = signatures {
         return PyTypeError::new_err(single(s, call, numbers));
     }
+    // One signature that takes as many arguments, deprecated ones aside, is the one that was meant.
+    let given = call.positional.len() + call.keywords.len();
+    let mut plausible = signatures.iter().filter(|s| !s.deprecated && given <= s.parameters.len());
+    if let (Some(s), None) = (plausible.next(), plausible.next()) {
+        return PyTypeError::new_err(single(s, call, numbers));
+    }
     let mut got: Vec<String> = call.positional.iter().map(type_name).collect();
     got.extend(call.keywords.iter().map(|(k, o)| format!("{k}={}", type_name(o))));
     let expected: Vec<String> =
