@@ -66,3 +66,36 @@ def test_a_missing_operator_refuses_by_name():
 
     with pytest.raises(NotImplementedError, match="aten::convolution"):
         torch.ops.aten.convolution.default(torch.ones(1, 1, 3), torch.ones(1, 1, 1), None, [1], [0], [1], False, [0], 1)
+
+
+def test_a_subclass_with_overrides_is_refused_rather_than_ignored():
+    import torch
+
+    class Logged(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return "seen"
+
+    with pytest.raises(NotImplementedError, match="__torch_function__ of the Tensor subclass 'Logged'"):
+        torch.ones(2).as_subclass(Logged)
+    p = torch.nn.Parameter(torch.ones(2))
+    assert (type(p), p.requires_grad) == (torch.nn.Parameter, True)
+
+
+def test_logsumexp_rounds_at_every_step():
+    import torch
+
+    x = (torch.arange(6.0).view(2, 3) - 3) * 0.75
+    assert x.to(torch.bfloat16).logsumexp(1).tolist() == [-0.22265625, 2.03125]
+
+
+def test_a_number_taken_from_a_tensor_loses_nothing():
+    import torch
+
+    z = torch.tensor(1 + 2j)
+    for take, name in ((int, "int64_t"), (float, "double")):
+        with pytest.raises(RuntimeError, match=f"^value cannot be converted to type {name} without overflow$"):
+            take(z)
+    assert (int(torch.tensor(-2.75)), float(torch.tensor(3)), complex(z)) == (-2, 3.0, 1 + 2j)
+    with pytest.raises(NotImplementedError, match="two bool tensors"):
+        torch.tensor(True) - torch.tensor(True)

@@ -61,10 +61,12 @@ fn sub_build(a: Args<'_>, out: Option<&Tensor>) -> Result<TensorIterator> {
     let (x, y) = (a.tensor(0)?, a.tensor(1)?);
     check!(
         x.dtype() != DType::Bool || y.dtype() != DType::Bool,
+        NotImplemented;
         "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead."
     );
     check!(
         x.dtype() != DType::Bool && y.dtype() != DType::Bool,
+        NotImplemented;
         "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or \
          `logical_not()` operator instead."
     );

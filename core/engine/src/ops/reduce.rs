@@ -415,7 +415,9 @@ fn logsumexp(a: Args<'_>, out: &[Tensor]) -> Result<()> {
             let max = if x.is_empty() { f64::NEG_INFINITY } else { x[rows::extreme(x, false)].wide() };
             // Infinite maxima are not subtracted: they would make NaN of themselves.
             let shift = if max.is_finite() { max } else { 0.0 };
-            let v = x.iter().map(|v| (v.wide() - shift).exp()).sum::<f64>().ln() + shift;
+            // Upstream composes this of operators, each of which rounds its result.
+            let r = |v: f64| <T as Real>::of(v).wide();
+            let v = r(r(x.iter().map(|v| r(r(v.wide() - shift).exp())).sum::<f64>()).ln()) + shift;
             // SAFETY: one write to each result.
             unsafe { o.set(i, <T as Real>::of(v)) }
         })

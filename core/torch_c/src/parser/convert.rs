@@ -134,7 +134,7 @@ fn is_python_type(o: &Bound<'_, PyAny>) -> Option<torchnative_engine::DType> {
 
 fn int(o: &Bound<'_, PyAny>) -> PyResult<i64> {
     if let Some(t) = object::get(o) {
-        return Ok(value::item(t).into_py()?.to_i64());
+        return value::item(t).and_then(|v| v.to::<i64>()).into_py();
     }
     o.extract::<i64>().map_err(|e| {
         if e.is_instance_of::<PyOverflowError>(o.py()) {
@@ -168,7 +168,7 @@ pub fn convert(p: &Parameter, o: &Bound<'_, PyAny>) -> PyResult<IValue> {
         },
         Kind::Scalar => scalar(o)?.into(),
         Kind::Int => IValue::Int(int(o)?),
-        Kind::Double => IValue::Double(scalar(o)?.to_f64()),
+        Kind::Double => IValue::Double(scalar(o)?.to::<f64>().into_py()?),
         Kind::Bool => IValue::Bool(o.extract()?),
         Kind::Str => IValue::Str(o.extract::<String>()?.as_str().into()),
         Kind::IntList => {
@@ -184,9 +184,9 @@ pub fn convert(p: &Parameter, o: &Bound<'_, PyAny>) -> PyResult<IValue> {
         }
         Kind::DoubleList => {
             if p.len > 0 && is_number(o) {
-                IValue::DoubleList(vec![scalar(o)?.to_f64(); p.len])
+                IValue::DoubleList(vec![scalar(o)?.to::<f64>().into_py()?; p.len])
             } else {
-                IValue::DoubleList(items(o, |x| Ok(scalar(x)?.to_f64()))?)
+                IValue::DoubleList(items(o, |x| scalar(x)?.to::<f64>().into_py())?)
             }
         }
         Kind::TensorList => IValue::TensorList(items(o, |x| {

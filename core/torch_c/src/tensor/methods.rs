@@ -97,10 +97,9 @@ static METHODS: &[(&CStr, Method)] = &[
     (c"__invert__", invert),
     (c"__bool__", |s, _, _| Ok(PyBool::new(s.py(), truth(tensor(s)?)?).to_owned().into_any())),
     (c"__nonzero__", |s, _, _| Ok(PyBool::new(s.py(), truth(tensor(s)?)?).to_owned().into_any())),
-    (
-        c"__float__",
-        |s, _, _| Ok(PyFloat::new(s.py(), value::item(tensor(s)?).into_py()?.to_f64()).into_any()),
-    ),
+    (c"__float__", |s, _, _| {
+        Ok(PyFloat::new(s.py(), value::item(tensor(s)?).and_then(|v| v.to::<f64>()).into_py()?).into_any())
+    }),
     (c"__complex__", complex),
     (c"__int__", integral),
     (c"__long__", integral),
@@ -216,7 +215,7 @@ fn integral<'py>(
         // Python's own conversion raises on NaN and infinity, and is exact beyond 64 bits.
         Scalar::Float(v) => PyFloat::new(slf.py(), v).call_method0("__int__"),
         Scalar::UInt(v) => Ok(v.into_pyobject(slf.py())?.into_any()),
-        other => int(slf, other.to_i64()),
+        other => int(slf, other.to().into_py()?),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `torch._C.TensorBase`: the Python object of a tensor. One object a tensor: the engine keeps it alive while it holds
 //! the tensor in more handles than the object's own.
 
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -76,9 +76,32 @@ pub fn wrap(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
     wrap_as(&class, tensor)
 }
 
+/// Operators do not consult a subclass's overrides yet, so objects that rely on them are not made.
+fn refuse_overrides(class: &Bound<'_, PyType>) -> PyResult<()> {
+    let py = class.py();
+    if class.is(&tensor_class(py)?) {
+        return Ok(());
+    }
+    let c = py.import("torch._C")?;
+    for (name, disabled) in [
+        ("__torch_function__", "_disabled_torch_function_impl"),
+        ("__torch_dispatch__", "_disabled_torch_dispatch_impl"),
+    ] {
+        if !class.getattr(name)?.is(&c.getattr(disabled)?) {
+            return Err(PyNotImplementedError::new_err(format!(
+                "{name} of the Tensor subclass '{}' is not implemented in torchnative; a class that does not need it sets \
+                 {name} = torch._C.{disabled}",
+                class.name()?
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// A new Python object of the given class (a subtype of `TensorBase`) for a tensor that has none.
 pub fn wrap_as<'py>(class: &Bound<'py, PyType>, tensor: Tensor) -> PyResult<Bound<'py, PyAny>> {
     let py = class.py();
+    refuse_overrides(class)?;
     if !tensor.pyobj().is_null() {
         return Err(PyRuntimeError::new_err("the tensor is already associated to a Python object"));
     }

@@ -256,7 +256,7 @@ fn slice(t: &Tensor, dim: usize, s: &Bound<'_, PySlice>) -> PyResult<Tensor> {
             return Ok(None);
         }
         if let Some(x) = object::get(&o) {
-            return Ok(Some(value::item(x).into_py()?.to_i64()));
+            return Ok(Some(value::item(x).and_then(|v| v.to::<i64>()).into_py()?));
         }
         // Bounds past the integers' range mean the end.
         let i = o.call_method0("__index__")?;
