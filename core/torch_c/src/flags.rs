@@ -221,6 +221,11 @@ fn _set_default_dtype(given: &Bound<'_, PyAny>) -> PyResult<()> {
     if !dtype.is_floating_point() {
         return Err(PyTypeError::new_err("only floating-point types are supported as the default type"));
     }
+    // Upstream wants a storage class of the dtype, and float8 has none.
+    if dtype.itemsize() == 1 {
+        let name = dtype.scalar_type_name();
+        return Err(PyTypeError::new_err(format!("couldn't find storage object {name}Storage")));
+    }
     DEFAULT_DTYPE.store(dtype as usize, Ordering::Relaxed);
     torchnative_engine::iter::set_default_dtype(dtype);
     Ok(())
@@ -235,15 +240,8 @@ fn _set_default_tensor_type(given: &Bound<'_, PyAny>) -> PyResult<()> {
         c"torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and torch.set_default_device() as alternatives.",
         1,
     )?;
-    if given.getattr("is_cuda").and_then(|cuda| cuda.extract()).unwrap_or(false) {
-        return Err(PyTypeError::new_err(
-            "type torch.cuda is not available. Torch not compiled with CUDA enabled.",
-        ));
-    }
-    match given.getattr("dtype") {
-        Ok(dtype) => _set_default_dtype(&dtype),
-        Err(_) => Err(PyTypeError::new_err("invalid type object")),
-    }
+    let dtype = crate::legacy_types::default_of(given)?;
+    _set_default_dtype(&dtype::to_py(given.py(), dtype))
 }
 
 #[pyfunction]

@@ -10,7 +10,9 @@ use std::ffi::CString;
 /// The second half of the module's start: what needs the `torch` package to exist.
 #[pyfunction]
 fn _initExtension(py: Python<'_>, _shm_manager: &Bound<'_, PyAny>) -> PyResult<()> {
-    types::export(&py.import("torch")?)
+    let torch = py.import("torch")?;
+    types::export(&torch)?;
+    crate::legacy_types::export(&torch)
 }
 
 #[pyfunction]

@@ -4,7 +4,7 @@ use super::{object, value};
 use crate::error::{self, IntoPy};
 use crate::parser;
 use crate::types::{device, dtype};
-use pyo3::exceptions::{PyNotImplementedError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
@@ -162,7 +162,8 @@ fn data<'a, 'py>(
     })
 }
 
-fn place(t: Tensor, to: Option<Device>) -> PyResult<Tensor> {
+/// The tensor on a device, moved when need be.
+pub(super) fn place(t: Tensor, to: Option<Device>) -> PyResult<Tensor> {
     match to {
         Some(d) if d.ty != t.device().ty => {
             op::_to_copy.call((&t, t.dtype(), torchnative_engine::IValue::None, d)).into_py()
@@ -198,49 +199,6 @@ fn as_tensor<'py>(
         return Ok(o.clone());
     }
     object::wrap(py, place(sequence_to_tensor(o, dtype)?, device)?)
-}
-
-/// `torch.Tensor(*sizes)`, `torch.Tensor(sequence)`, `torch.Tensor(tensor)`: the legacy constructor.
-pub(super) fn legacy<'py>(
-    class: &Bound<'py, PyType>,
-    args: &Bound<'py, PyTuple>,
-    kwargs: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let py = class.py();
-    if class.is(object::base_class(py)?) {
-        return Err(PyTypeError::new_err("Cannot create a direct instance of torch._C.TensorBase"));
-    }
-    if kwargs.is_some_and(|k| k.len().is_ok_and(|n| n > 0)) {
-        return Err(PyNotImplementedError::new_err(
-            "torch.Tensor() with keyword arguments is not implemented in torchnative",
-        ));
-    }
-    let items: Vec<_> = args.iter().collect();
-    let t = match items.as_slice() {
-        [] => factory::empty(&[0], default_dtype(), Device::CPU).into_py()?,
-        [one] if object::get(one).is_some() => {
-            let Some(t) = object::get(one) else { return Err(PyTypeError::new_err("expected Tensor")) };
-            op::alias.call((t,)).into_py()?
-        }
-        [one] if is_sequence(one) && !is_size(one) => sequence_to_tensor(one, Some(default_dtype()))?,
-        [one] if is_sequence(one) => {
-            factory::empty(&one.extract::<Vec<i64>>()?, default_dtype(), Device::CPU).into_py()?
-        }
-        many if many.iter().all(parser::is_int) => {
-            let sizes = many.iter().map(|o| o.extract::<i64>()).collect::<PyResult<Vec<_>>>()?;
-            factory::empty(&sizes, default_dtype(), Device::CPU).into_py()?
-        }
-        _ => {
-            return Err(PyTypeError::new_err(
-                "new(): invalid arguments: expected sizes, a sequence or a Tensor",
-            ));
-        }
-    };
-    object::wrap_as(class, t)
-}
-
-fn is_size(o: &Bound<'_, PyAny>) -> bool {
-    o.get_type().name().is_ok_and(|n| n == "Size")
 }
 
 /// `_make_subclass(cls, data, require_grad=False)`: an object of the class over the data of a tensor.

@@ -122,7 +122,7 @@ static METHODS: &[(&CStr, Method)] = &[
     (c"requires_grad_", requires_grad_),
     (c"_is_view", |s, _, _| Ok(PyBool::new(s.py(), tensor(s)?.view_base().is_some()).to_owned().into_any())),
     (c"to", to),
-    (c"type", type_),
+    (c"type", |s, a, k| crate::legacy_types::type_method(s, tensor(s)?, pick(a, k, 0, "dtype"))),
     (c"cpu", |s, _, _| convert(s, None, Some(Device::CPU), false, None)),
     (c"copy_", copy_),
     (c"nonzero", |s, _, _| call(s, op::nonzero.call((tensor(s)?,)).into_py()?)),
@@ -143,7 +143,7 @@ static METHODS: &[(&CStr, Method)] = &[
     (c"apply_", refuse!("apply_")),
     (c"map_", refuse!("map_")),
     (c"map2_", refuse!("map2_")),
-    (c"new", refuse!("new")),
+    (c"new", |s, a, k| super::legacy::new_method(s, tensor(s)?, a, k)),
     (c"set_", refuse!("set_")),
     (c"untyped_storage", refuse!("untyped_storage")),
     (c"as_subclass", as_subclass),
@@ -398,32 +398,6 @@ fn to<'py>(
         None => false,
     };
     convert(slf, dtype, device, copy, format_of(named("memory_format"))?)
-}
-
-/// `type()` names the legacy tensor type; `type(dtype)` converts.
-fn type_<'py>(
-    slf: &Bound<'py, PyAny>,
-    args: &[Bound<'py, PyAny>],
-    kw: Keywords<'_, 'py>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let t = tensor(slf)?;
-    let Some(d) = pick(args, kw, 0, "dtype") else {
-        let name = format!("torch.{}Tensor", t.dtype().scalar_type_name());
-        return Ok(name.into_pyobject(slf.py())?.into_any());
-    };
-    let dtype = match dtypes::from_py(d) {
-        Some(d) => d,
-        None => {
-            let name: String = d.extract().or_else(|_| d.getattr("__name__").and_then(|n| n.extract()))?;
-            let short = name.trim_start_matches("torch.").trim_end_matches("Tensor");
-            DType::ALL
-                .iter()
-                .copied()
-                .find(|x| x.scalar_type_name() == short)
-                .ok_or_else(|| pyo3::exceptions::PyValueError::new_err(format!("invalid type: '{name}'")))?
-        }
-    };
-    convert(slf, Some(dtype), None, false, None)
 }
 
 fn copy_<'py>(

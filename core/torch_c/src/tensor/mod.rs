@@ -2,6 +2,7 @@
 
 pub mod construct;
 mod getset;
+pub mod legacy;
 mod methods;
 pub mod object;
 pub mod subscript;

@@ -166,7 +166,7 @@ unsafe extern "C" fn new(
                     Bound::<PyAny>::from_borrowed_ptr_or_opt(py, kwargs),
                 )
             };
-            super::construct::legacy(&class, &args, kwargs.as_ref())
+            super::legacy::construct(&class, &args, kwargs.as_ref())
         };
         match crate::error::guard(run) {
             Ok(o) => o.into_ptr(),
