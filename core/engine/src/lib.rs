@@ -14,6 +14,7 @@ pub mod ops;
 pub mod random;
 pub mod scalar;
 pub mod schema;
+pub mod settings;
 pub mod storage;
 pub mod tensor;
 pub mod warn;

@@ -11,6 +11,7 @@ use std::ffi::{CStr, c_void};
 use std::ptr::null;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
+use torchnative_engine::settings::{self, Setting};
 use torchnative_engine::{DType, Device};
 
 /// A setting that is on or off.
@@ -35,8 +36,20 @@ impl Flag {
     /// Turns the setting on or off.
     pub fn set(&self, on: bool) {
         self.value.store(on, Ordering::Relaxed);
+        for (flag, setting) in ENGINE_SETTINGS {
+            if std::ptr::eq(self, flag) {
+                setting.set(on);
+            }
+        }
     }
 }
+
+/// Flags that operators consult.
+static ENGINE_SETTINGS: [(&Flag, &Setting); 3] = [
+    (&SDP_FLASH, &settings::SDP_FLASH),
+    (&SDP_MATH, &settings::SDP_MATH),
+    (&SDP_MATH_REDUCTION, &settings::SDP_MATH_REDUCTION),
+];
 
 macro_rules! flags {
     ($($name:ident = $getter:literal, $setter:literal, $shown:literal, $value:literal;)*) => {

@@ -1,5 +1,6 @@
 //! Operators: shape functions and registrations, a file for each family. The arithmetic is in `crate::cpu`.
 
+mod attention;
 mod basics;
 mod bitwise;
 mod blas;
@@ -47,5 +48,6 @@ pub fn register_all() {
         masked::register(r);
         indexing::register(r);
         concat::register(r);
+        attention::register(r);
     });
 }
