@@ -1,11 +1,45 @@
-//! `cargo xtask bench`: benchmarks beside upstream.
+//! `cargo xtask bench`: benchmarks beside upstream. The cases are Python (`benches/cases.py`); `benches/compare.py` times both
+//! sides in turn and prints the ratios.
 
 use crate::args::Args;
-use crate::fail;
-use crate::sh::Result;
+use crate::sh::{Result, root, sh};
+use crate::{dev, fail, oracle, vendor};
 
-pub const HELP: &str = "benchmark against upstream, side by side in one run";
+pub const HELP: &str = "benchmark against upstream, side by side in one run: all groups, or those named\n\
+    (dispatch, gemm, model, import; --only TEXT, --samples N; --write updates docs/benchmarks.md)";
 
-pub fn run(_args: Args) -> Result {
-    fail!("the benchmarks are not built yet")
+/// The groups of `benches/cases.py`, and the start.
+const GROUPS: [&str; 4] = ["dispatch", "gemm", "model", "import"];
+
+pub fn run(mut args: Args) -> Result {
+    let only = args.value("--only")?;
+    let samples = args.number("--samples")?;
+    let write = args.switch("--write");
+    let names = args.names();
+    args.finish()?;
+    if let Some(name) = names.iter().find(|name| !GROUPS.contains(&name.as_str())) {
+        fail!("there is no group `{name}`; there are {}", GROUPS.join(", "));
+    }
+    vendor::tree()?;
+    let ours = dev::ready("release")?;
+    let theirs = oracle::python()?;
+    let groups = if names.is_empty() { GROUPS.join(",") } else { names.join(",") };
+    let mut bench = sh(&ours)
+        .arg(root().join("benches/compare.py"))
+        .arg("--ours")
+        .arg(&ours)
+        .arg("--oracle")
+        .arg(&theirs)
+        .args(["--groups", &groups]);
+    if let Some(only) = only {
+        bench = bench.args(["--only", &only]);
+    }
+    if let Some(samples) = samples {
+        bench = bench.args(["--samples", &samples.to_string()]);
+    }
+    if write {
+        bench = bench.arg("--write").arg(root().join("docs/benchmarks.md"));
+        bench = bench.args(["--command", &["cargo xtask bench", &names.join(" ")].join(" ").trim_end()]);
+    }
+    bench.run()
 }
