@@ -2,5 +2,8 @@
 
 pub(crate) mod attention;
 pub(crate) mod gemm;
+pub(crate) mod lines;
+pub(crate) mod order;
 pub mod parallel;
 pub(crate) mod rows;
+pub(crate) mod scan;

@@ -258,3 +258,28 @@ pub(crate) fn extreme<T: Real>(x: &[T], least: bool) -> usize {
     }
     at
 }
+
+/// The greatest element, NaN when there is one. The run is not empty.
+pub(crate) fn greatest<T: Real>(x: &[T]) -> T {
+    fold(x, |a, v| v > a)
+}
+
+/// The least element, NaN when there is one. The run is not empty.
+pub(crate) fn least<T: Real>(x: &[T]) -> T {
+    fold(x, |a, v| v < a)
+}
+
+/// The element that `better` prefers to all others, or a NaN.
+#[inline(always)]
+fn fold<T: Real>(x: &[T], better: impl Fn(T, T) -> bool) -> T {
+    let mut best = x[0];
+    for v in &x[1..] {
+        if best.nan() {
+            break;
+        }
+        if better(best, *v) || v.nan() {
+            best = *v;
+        }
+    }
+    best
+}

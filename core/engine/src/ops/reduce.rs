@@ -1,12 +1,12 @@
 //! Reductions to numbers: `sum`, `mean`, `prod`, `any`, `all`, `count_nonzero`, `var`, `std`, norms, `logsumexp`.
 
 use crate::cpu::rows::{self, Out, Real, Sum, for_rows};
-use crate::dispatch::{OutSpec, Registry, Specs};
+use crate::dispatch::{OutSpec, Registry, Returns, Specs};
 use crate::dtype::Convert;
 use crate::iter::default_dtype;
 use crate::ivalue::{Args, IntList};
 use crate::ops::copy::convert;
-use crate::tensor::shape;
+use crate::tensor::{memory, shape};
 use crate::{Complex, DType, OpId, Result, Scalar, Tensor, check, dispatch, op};
 
 pub(crate) fn register(r: &mut Registry) {
@@ -60,6 +60,35 @@ pub(crate) fn register(r: &mut Registry) {
             |a| count_meta(a, a.opt_int(1)?.as_ref().map(std::slice::from_ref)),
             |a, o| count(a, a.opt_int(1)?.as_ref().map(std::slice::from_ref), o),
         );
+    r.any_device(op::sum_IntList_out, |a| {
+        out_dtype(a.opt_dtype(3)?, a.tensor(4)?)?;
+        let out = a.tensor(4)?;
+        deliver(out, &op::sum_dim_IntList.call((a.tensor(0)?, a.opt_int_list(1)?, a.bool(2)?, out.dtype()))?)
+    })
+    .any_device(op::sum_out, |a| {
+        out_dtype(a.opt_dtype(1)?, a.tensor(2)?)?;
+        deliver(a.tensor(2)?, &op::sum.call((a.tensor(0)?, a.tensor(2)?.dtype()))?)
+    })
+    .any_device(op::prod_int_out, |a| {
+        out_dtype(a.opt_dtype(3)?, a.tensor(4)?)?;
+        let out = a.tensor(4)?;
+        deliver(out, &op::prod_dim_int.call((a.tensor(0)?, a.int(1)?, a.bool(2)?, out.dtype()))?)
+    })
+    .any_device(op::prod_out, |a| {
+        out_dtype(a.opt_dtype(1)?, a.tensor(2)?)?;
+        deliver(a.tensor(2)?, &op::prod.call((a.tensor(0)?, a.tensor(2)?.dtype()))?)
+    })
+    .any_device(op::mean_out, |a| {
+        out_dtype(a.opt_dtype(3)?, a.tensor(4)?)?;
+        let (t, out) = (a.tensor(0)?, a.tensor(4)?);
+        check!(
+            !out.dtype().is_integral(true),
+            "result type {} can't be cast to the desired output type {}",
+            default_dtype(),
+            out.dtype()
+        );
+        deliver(out, &op::mean_dim.call((t, a.opt_int_list(1)?, a.bool(2)?, out.dtype()))?)
+    });
     r.structured(op::var_correction, |a| var_meta(a, 1), |a, o| var(a, "var", false, o))
         .structured(op::std_correction, |a| var_meta(a, 1), |a, o| var(a, "std", true, o))
         .structured(op::var_mean_correction, |a| var_meta(a, 2), |a, o| var(a, "var_mean", false, o))
@@ -113,8 +142,59 @@ pub(crate) fn reduced_sizes(t: &Tensor, mask: u64, keepdim: bool) -> IntList {
     out
 }
 
+/// Tensors with a dimension that the first has and the results of a reduction along it (`rank` is the first's) may have
+/// lost: all of them get it, of size one where it was missing; numbers become lists of one.
+pub(crate) fn with_dim<const N: usize>(
+    tensors: [&Tensor; N],
+    dim: usize,
+    rank: usize,
+    kept: bool,
+) -> [Tensor; N] {
+    let mut first = true;
+    tensors.map(|t| {
+        let has = std::mem::take(&mut first) || kept;
+        if rank > 0 && has {
+            return t.clone();
+        }
+        let mut sizes = IntList::from_slice(t.sizes());
+        let mut strides = IntList::from_slice(t.strides());
+        sizes.insert(dim, 1);
+        strides.insert(dim, 1);
+        let alias = t.alias_with(sizes, strides, t.storage_offset());
+        alias.set_key_set(t.key_set());
+        alias
+    })
+}
+
+/// An out overload of these operators computes in its target's dtype; another one may not be asked for.
+///
+/// # Errors
+/// The dtype asked for is not the target's.
+pub(crate) fn out_dtype(given: Option<DType>, out: &Tensor) -> Result<()> {
+    if let Some(d) = given {
+        check!(
+            d == out.dtype(),
+            "Expected out tensor to have dtype {}, but got {} instead",
+            d.torch_name_cpp(),
+            out.dtype().torch_name_cpp()
+        );
+    }
+    Ok(())
+}
+
+/// Writes a result to the target of an out overload.
+///
+/// # Errors
+/// A target that cannot be resized.
+pub(crate) fn deliver(out: &Tensor, v: &Tensor) -> Result<Returns> {
+    memory::resize_output(out, v.sizes(), None)?;
+    memory::assert_no_internal_overlap(out)?;
+    crate::ops::copy::copy_into(out, v)?;
+    Ok(out.into())
+}
+
 /// The number of elements that one result is made of.
-fn reduced_count(t: &Tensor, mask: u64) -> i64 {
+pub(crate) fn reduced_count(t: &Tensor, mask: u64) -> i64 {
     t.sizes().iter().enumerate().filter(|(d, _)| mask & (1 << d) != 0).map(|(_, s)| s).product()
 }
 
@@ -287,16 +367,16 @@ fn var(a: Args<'_>, name: &str, root: bool, out: &[Tensor]) -> Result<()> {
     })
 }
 
-fn unbiased(base: OpId, a: Args<'_>) -> Result<crate::dispatch::Returns> {
+fn unbiased(base: OpId, a: Args<'_>) -> Result<Returns> {
     let correction = Scalar::Int(i64::from(a.bool(1)?));
     let out = base.call_all((a.tensor(0)?, (), correction))?;
-    Ok(crate::dispatch::Returns(out.into_iter().collect()))
+    Ok(Returns(out.into_iter().collect()))
 }
 
-fn unbiased_dim(base: OpId, a: Args<'_>) -> Result<crate::dispatch::Returns> {
+fn unbiased_dim(base: OpId, a: Args<'_>) -> Result<Returns> {
     let correction = Scalar::Int(i64::from(a.bool(2)?));
     let out = base.call_all((a.tensor(0)?, a.opt_int_list(1)?, correction, a.bool(3)?))?;
-    Ok(crate::dispatch::Returns(out.into_iter().collect()))
+    Ok(Returns(out.into_iter().collect()))
 }
 
 /// The order of a norm; two when none is given.
