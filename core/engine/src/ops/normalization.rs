@@ -174,13 +174,11 @@ fn normalize(
 /// Whether nothing but CPU kernels would see a call with these tensors: no graph, no mode, no subclass.
 fn plain(tensors: &[Option<&Tensor>]) -> bool {
     let common = DispatchKeySet::of(DispatchKey::CPU) | DispatchKeySet::AUTOGRAD_DENSE;
-    let hidden = tls::included().minus(DispatchKeySet::DEFAULT_INCLUDED);
-    hidden == DispatchKeySet::EMPTY
-        && tensors.iter().flatten().all(|t| {
-            t.is_cpu()
-                && t.key_set().minus(common) == DispatchKeySet::EMPTY
-                && !(tls::grad_mode() && t.requires_grad())
-        })
+    tls::included().0 & !DispatchKeySet::DEFAULT_INCLUDED.0 == 0
+        && tensors
+            .iter()
+            .flatten()
+            .all(|t| t.is_cpu() && t.key_set().0 & !common.0 == 0 && !(tls::grad_mode() && t.requires_grad()))
 }
 
 /// _fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)
