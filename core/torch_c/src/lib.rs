@@ -10,6 +10,7 @@ mod engine;
 mod enums;
 pub mod error;
 mod flags;
+mod functionalize;
 mod functorch;
 mod fx;
 pub mod generator;
@@ -22,6 +23,8 @@ mod return_types;
 pub mod storage;
 pub mod surface;
 pub mod tensor;
+pub mod torch_dispatch;
+pub mod torch_function;
 pub mod types;
 
 use pyo3::prelude::*;
@@ -44,6 +47,8 @@ pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         functorch::init(module)?;
         dynamo::init(module)?;
         misc::init(module)?;
+        torch_dispatch::init(module)?;
+        torch_function::init(module)?;
         return_types::init(module.py())?;
         engine::init(module)?;
         tensor::init(module)?;

@@ -11,6 +11,7 @@ use std::ffi::CString;
 #[pyfunction]
 fn _initExtension(py: Python<'_>, _shm_manager: &Bound<'_, PyAny>) -> PyResult<()> {
     let torch = py.import("torch")?;
+    crate::functionalize::export(&torch)?;
     types::export(&torch)?;
     crate::legacy_types::export(&torch)
 }

@@ -221,7 +221,7 @@ fn base_class<'py>(py: Python<'py>, module: &str, base: &str) -> PyResult<Bound<
 }
 
 /// A builtin function that raises `NotImplementedError` with its own full name.
-fn refusal<'py>(py: Python<'py>, module: &str, name: &str, path: &str) -> PyResult<Bound<'py, PyAny>> {
+pub fn refusal<'py>(py: Python<'py>, module: &str, name: &str, path: &str) -> PyResult<Bound<'py, PyAny>> {
     let message = leak(&format!("{module}.{path} is not implemented in torchnative"))?;
     let definition = Box::leak(Box::new(ffi::PyMethodDef {
         ml_name: leak(name)?.as_ptr(),

@@ -89,6 +89,9 @@ pub(crate) fn register(r: &mut Registry) {
     r.implicit(op::is_signed, |a| Ok(a.tensor(0)?.dtype().is_signed().into()));
     r.implicit(op::is_conj, |a| Ok(a.tensor(0)?.is_conj().into()));
     r.implicit(op::is_neg, |a| Ok(a.tensor(0)?.is_neg().into()));
+    r.implicit(op::_is_zerotensor, |a| {
+        Ok(a.tensor(0)?.key_set().has_functionality(crate::dispatch::DispatchKey::ZeroTensor).into())
+    });
     r.implicit(op::is_inference, |a| Ok(a.tensor(0)?.is_inference().into()));
     for id in [op::size_int, op::sym_size_int] {
         r.implicit(id, |a| Ok(a.tensor(0)?.size(a.int(1)?)?.into()));

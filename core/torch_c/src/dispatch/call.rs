@@ -4,6 +4,7 @@ use super::convert::{ivalue_to_py, py_to_ivalue};
 use super::keys::{PyDispatchKeySet, key_from_py};
 use crate::error::{self, IntoPy};
 use crate::parser;
+use crate::torch_function::{self, Consult, Overloaded};
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -355,6 +356,56 @@ unsafe fn enter(
     }
 }
 
+/// Runs the override of a call of `torch.ops.ns.op` or one of its overloads; `None` when there is none.
+fn override_of<'a, 'py>(
+    py: Python<'py>,
+    name: &dyn Fn() -> (&'a str, Option<&'a str>),
+    positional: &[Bound<'py, PyAny>],
+    keywords: Keywords<'_, 'py>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let arguments = || positional.iter().chain(keywords.iter().map(|(_, o)| o));
+    match torch_function::consult() {
+        Consult::Nothing => return Ok(None),
+        Consult::Mode => {}
+        Consult::Types if arguments().any(torch_function::argument_overrides) => {}
+        Consult::Types => return Ok(None),
+    }
+    let mut overloaded = Overloaded::default();
+    if torch_function::enabled() {
+        arguments().try_for_each(|o| overloaded.append_nested(o))?;
+    }
+    let (name, overload) = name();
+    let (namespace, name) = name.split_once("::").unwrap_or(("", name));
+    let mut function = py.import("torch")?.getattr("ops")?.getattr(namespace)?.getattr(name)?;
+    if let Some(overload) = overload {
+        function = function.getattr(if overload.is_empty() { "default" } else { overload })?;
+    }
+    let kwargs = pyo3::types::PyDict::new(py);
+    for (key, value) in keywords {
+        kwargs.set_item(key, value)?;
+    }
+    let module = format!("torch.ops{namespace}");
+    let args = PyTuple::new(py, positional)?;
+    torch_function::handle(py, &overloaded, &function, &args, Some(&kwargs), Some((&module, name))).map(Some)
+}
+
+/// Whether the call of a packet went to an override, and its result.
+#[pyfunction]
+#[pyo3(signature = (op_packet, *args, **kwargs))]
+fn _maybe_call_torch_function_for_op_packet<'py>(
+    py: Python<'py>,
+    op_packet: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+    kwargs: Option<&Bound<'py, pyo3::types::PyDict>>,
+) -> PyResult<(bool, Bound<'py, PyAny>)> {
+    let (positional, keywords) = unpack(args, kwargs)?;
+    let name: String = op_packet.getattr("_qualified_op_name")?.extract()?;
+    match override_of(py, &|| (&name, None), &positional, &keywords)? {
+        Some(result) => Ok((true, result)),
+        None => Ok((false, py.None().into_bound(py))),
+    }
+}
+
 unsafe extern "C" fn call_overload(
     this: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
@@ -365,6 +416,10 @@ unsafe extern "C" fn call_overload(
     unsafe {
         enter(args, count, names, this, |py, this, positional, keywords| {
             let operator = this.cast::<Handle>()?.get().operator;
+            let name = || (operator.name.as_str(), Some(operator.overload.as_str()));
+            if let Some(result) = override_of(py, &name, positional, keywords)? {
+                return Ok(result);
+            }
             call(py, operator, Reach::Dispatch, positional, keywords)
         })
     }
@@ -398,6 +453,9 @@ unsafe extern "C" fn call_packet(
     unsafe {
         enter(args, count, names, this, |py, this, positional, keywords| {
             let packet = this.cast::<Packet>()?.get();
+            if let Some(result) = override_of(py, &|| (packet.name.as_str(), None), positional, keywords)? {
+                return Ok(result);
+            }
             let (operator, mut stack) = resolve(py, &packet.name, positional, keywords)?;
             run(operator, Reach::Dispatch, &mut stack)?;
             unbind(py, &operator.signature().into_py()?.schema, &stack)
@@ -539,5 +597,6 @@ pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Handle>()?;
     module.add_class::<SafeKernel>()?;
     module.add_function(wrap_pyfunction!(_dispatch_get_computed_kernel_for_dispatch_key, module)?)?;
+    module.add_function(wrap_pyfunction!(_maybe_call_torch_function_for_op_packet, module)?)?;
     module.add_function(wrap_pyfunction!(_jit_resolve_packet, module)?)
 }

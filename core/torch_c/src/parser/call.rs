@@ -1,6 +1,7 @@
 //! From a Python call to the dispatcher and back.
 
 use super::convert;
+use super::overrides;
 use super::signature::{Kind, Parameter, Signature, Source, Target};
 use super::table::{Function, functions};
 use crate::error::{self, IntoPy};
@@ -10,7 +11,6 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
-use std::sync::OnceLock;
 use torchnative_engine::{Device, IValue, IntList, Stack, dispatch, schema::Type};
 
 /// A Python call, borrowed from CPython's vector.
@@ -20,15 +20,6 @@ pub struct Call<'a, 'py> {
     pub slf: Option<Bound<'py, PyAny>>,
     pub positional: &'a [Bound<'py, PyAny>],
     pub keywords: &'a [(String, Bound<'py, PyAny>)],
-}
-
-/// Decides whether a call goes to `__torch_function__`, and runs it there.
-pub type TorchFunction = for<'a, 'py> fn(Python<'py>, &Call<'a, 'py>) -> PyResult<Option<Bound<'py, PyAny>>>;
-static TORCH_FUNCTION: OnceLock<TorchFunction> = OnceLock::new();
-
-/// Installs the handler of `__torch_function__`; the first caller wins.
-pub fn set_torch_function(f: TorchFunction) {
-    let _ = TORCH_FUNCTION.set(f);
 }
 
 /// What a matched signature binds, by parameter; absent ones take their default.
@@ -63,15 +54,14 @@ pub(super) fn enter(
 }
 
 pub(super) fn run<'py>(py: Python<'py>, call: &Call<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
-    if let Some(handler) = TORCH_FUNCTION.get()
-        && let Some(result) = handler(py, call)?
-    {
-        return Ok(result);
-    }
+    let consulted = overrides::concern(call);
     let signatures = call.function.signatures();
     let numbers = convert::numbers_as_tensors(call.function.name);
     for s in signatures {
-        if let Some(bound) = matches(py, s, call, numbers)? {
+        if let Some(bound) = matches(py, s, call, numbers, consulted)? {
+            if consulted && let Some(result) = overrides::run(py, call, s, &bound.values)? {
+                return Ok(result);
+            }
             return invoke(py, call, s, &bound);
         }
     }
@@ -87,6 +77,7 @@ fn matches<'py>(
     s: &Signature,
     call: &Call<'_, 'py>,
     numbers: bool,
+    consulted: bool,
 ) -> PyResult<Option<Bound_<'py>>> {
     let mut values: SmallVec<[Option<Bound<'py, PyAny>>; 8]> = SmallVec::from_elem(None, s.parameters.len());
     let n = call.positional.len();
@@ -94,8 +85,7 @@ fn matches<'py>(
     let spread = s.positional == 1
         && s.parameters[0].kind == Kind::IntList
         && n >= 1
-        && convert::is_int(&call.positional[0])
-        && call.positional.iter().all(convert::is_int)
+        && call.positional.iter().all(|o| convert::is_int(o) || (consulted && overrides::stands_for_int(o)))
         && (s.parameters[0].len == 0 || n > 1);
     let mut used = 0;
     if spread {
@@ -124,6 +114,7 @@ fn matches<'py>(
         match v {
             Some(o) if convert::fits(p, o, numbers) => {}
             Some(o) if p.name == "out" && o.is_none() => {}
+            Some(o) if consulted && overrides::fits(p, o) => {}
             Some(_) => return Ok(None),
             None if p.default.is_some() => {}
             None => return Ok(None),

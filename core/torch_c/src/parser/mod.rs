@@ -3,11 +3,12 @@
 
 mod call;
 mod convert;
+mod overrides;
 mod signature;
 mod table;
 mod trampolines;
 
-pub use call::{Call, TorchFunction, set_torch_function};
+pub use call::Call;
 pub use convert::is_int;
 pub use trampolines::Entry;
 

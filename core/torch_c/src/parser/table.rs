@@ -22,15 +22,17 @@ impl Function {
     pub fn is_method(&self) -> bool {
         self.namespace == "Tensor"
     }
-    /// The attribute of Python that is this function, for `__torch_function__`.
+    /// The module that messages about overrides name.
     pub fn python_module(&self) -> &'static str {
         match self.namespace {
             "Tensor" => "torch.Tensor",
             "torch" => "torch",
-            "nn" => "torch._C._nn",
+            "nn" => "torch.nn",
             "linalg" => "torch.linalg",
             "fft" => "torch.fft",
             "special" => "torch.special",
+            "sparse" => "torch.sparse",
+            "nested" => "torch.nested",
             _ => "torch._C",
         }
     }

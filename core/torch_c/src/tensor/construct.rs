@@ -3,6 +3,7 @@
 use super::{object, value};
 use crate::error::{self, IntoPy};
 use crate::parser;
+use crate::torch_function;
 use crate::types::{device, dtype};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
@@ -243,6 +244,11 @@ unsafe extern "C" fn enter<const I: usize>(
     let py = unsafe { Python::assume_attached() };
     let body = || {
         let (positional, keywords) = unsafe { parser::unpack(py, args, nargs, kwnames)? };
+        if let Some(name) = ["tensor", "as_tensor"].get(I)
+            && let Some(result) = torch_function::function(py, name, &positional, &keywords)?
+        {
+            return Ok(result.unbind());
+        }
         FUNCTIONS[I](py, &positional, &keywords).map(Bound::unbind)
     };
     match error::guard(body) {

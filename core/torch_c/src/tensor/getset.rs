@@ -2,6 +2,7 @@
 
 use super::object;
 use crate::error::{self, IntoPy};
+use crate::torch_function;
 use crate::types::{device, dtype, layout, size};
 use pyo3::exceptions::{PyNotImplementedError, PyTypeError};
 use pyo3::ffi;
@@ -146,6 +147,12 @@ unsafe extern "C" fn getter(object: *mut ffi::PyObject, closure: *mut c_void) ->
     // SAFETY: called with the GIL held; the closure is the property's index.
     let py = unsafe { Python::assume_attached() };
     let body = || {
+        // SAFETY: a live object.
+        let slf = unsafe { Bound::<PyAny>::from_borrowed_ptr(py, object) };
+        if torch_function::has(&slf) {
+            let name = PROPERTIES[closure as usize].name.to_str().unwrap_or_default();
+            return torch_function::property(&slf, name, "__get__", None).map(Bound::unbind);
+        }
         let t = unsafe { object::get_raw(py, object) }
             .ok_or_else(|| PyTypeError::new_err("the tensor is not initialised"))?;
         (PROPERTIES[closure as usize].get)(py, t).map(Bound::unbind)
@@ -169,7 +176,15 @@ unsafe extern "C" fn setter(
     let body = || {
         let t = unsafe { object::get_raw(py, object) }
             .ok_or_else(|| PyTypeError::new_err("the tensor is not initialised"))?;
-        let v = unsafe { Bound::<PyAny>::from_borrowed_ptr_or_opt(py, v) };
+        // SAFETY: live objects; the value may be null.
+        let (slf, v) = unsafe {
+            (Bound::<PyAny>::from_borrowed_ptr(py, object), Bound::<PyAny>::from_borrowed_ptr_or_opt(py, v))
+        };
+        if torch_function::has(&slf) {
+            let name = PROPERTIES[closure as usize].name.to_str().unwrap_or_default();
+            let access = if v.is_some() { "__set__" } else { "__delete__" };
+            return torch_function::property(&slf, name, access, v.as_ref()).map(drop);
+        }
         match PROPERTIES[closure as usize].set {
             Some(set) => set(t, v.as_ref()),
             None => Err(pyo3::exceptions::PyAttributeError::new_err("can't set attribute")),

@@ -3,6 +3,7 @@
 use super::{object, value};
 use crate::error::{self, IntoPy};
 use crate::parser;
+use crate::torch_function;
 use crate::types::{dtype as dtypes, layout as layouts, size};
 use pyo3::exceptions::{PyNotImplementedError, PyTypeError};
 use pyo3::ffi;
@@ -448,6 +449,30 @@ fn as_subclass<'py>(
     object::wrap_as(class, op::alias.call((tensor(slf)?,)).into_py()?)
 }
 
+/// Runs the override of a hand-bound method, when there is one. Operators' dunders leave that to the function they call.
+fn override_of<'py>(
+    name: &CStr,
+    slf: &Bound<'py, PyAny>,
+    args: &[Bound<'py, PyAny>],
+    keywords: Keywords<'_, 'py>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    use torch_function::Considered;
+    let text = name.to_str().unwrap_or_default();
+    let (name, considered) = match name.to_bytes() {
+        b"as_subclass" => return Ok(None),
+        b"__eq__" if torch_function::skips_next() => return Ok(None),
+        b"__eq__" if !torch_function::has(slf) => return Ok(None),
+        b"__nonzero__" => ("__bool__", Considered::Tensor),
+        b"__long__" => ("__int__", Considered::Tensor),
+        b"__eq__" | b"__invert__" | b"__bool__" | b"__float__" | b"__complex__" | b"__int__"
+        | b"__index__" => (text, Considered::Tensor),
+        b"type" | b"item" | b"new" | b"new_tensor" | b"set_" => (text, Considered::Tensor),
+        other if other.starts_with(b"__") => return Ok(None),
+        _ => (text, Considered::All),
+    };
+    torch_function::method(slf, name, args, keywords, considered)
+}
+
 unsafe extern "C" fn enter<const I: usize>(
     slf: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
@@ -459,6 +484,9 @@ unsafe extern "C" fn enter<const I: usize>(
     let body = || {
         let slf = unsafe { Bound::<PyAny>::from_borrowed_ptr(py, slf) };
         let (positional, keywords) = unsafe { parser::unpack(py, args, nargs, kwnames)? };
+        if let Some(result) = override_of(METHODS[I].0, &slf, &positional, &keywords)? {
+            return Ok(result.unbind());
+        }
         METHODS[I].1(&slf, &positional, &keywords).map(Bound::unbind)
     };
     match error::guard(body) {

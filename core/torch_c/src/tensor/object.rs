@@ -20,6 +20,7 @@ struct PyTensor {
 
 static BASE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+static PARAMETER: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
 /// The `TensorBase` type.
 pub fn base_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
@@ -39,6 +40,28 @@ pub fn tensor_class(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
         return Ok(class);
     }
     base_class(py).cloned()
+}
+
+/// Whether this is exactly `torch.Tensor` or `torch.nn.Parameter`: the classes whose tensors never override.
+#[inline]
+pub fn is_exact(py: Python<'_>, ty: *mut ffi::PyTypeObject) -> bool {
+    let same = |known: &PyOnceLock<Py<PyType>>| known.get(py).is_some_and(|c| c.as_ptr() == ty.cast());
+    same(&CLASS) || same(&PARAMETER)
+}
+
+/// Remembers `torch.nn.Parameter` for [`is_exact`], when this is it.
+pub fn learn_parameter_class(class: &Bound<'_, PyType>) {
+    let py = class.py();
+    let is_it = || -> PyResult<bool> {
+        let loaded = py.import("sys")?.getattr("modules")?.cast_into::<PyDict>()?;
+        match loaded.get_item("torch.nn.parameter")? {
+            Some(module) => Ok(module.getattr_opt("Parameter")?.is_some_and(|parameter| parameter.is(class))),
+            None => Ok(false),
+        }
+    };
+    if PARAMETER.get(py).is_none() && is_it().unwrap_or(false) {
+        let _ = PARAMETER.set(py, class.clone().unbind());
+    }
 }
 
 /// The tensor of a Python object, when it is one. The reference lives as long as the object is held.
@@ -76,17 +99,15 @@ pub fn wrap(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
     wrap_as(&class, tensor)
 }
 
-/// Operators do not consult a subclass's overrides yet, so objects that rely on them are not made.
+/// Operators do not consult a subclass's `__torch_dispatch__` yet, so objects that rely on it are not made.
 fn refuse_overrides(class: &Bound<'_, PyType>) -> PyResult<()> {
     let py = class.py();
     if class.is(&tensor_class(py)?) {
         return Ok(());
     }
     let c = py.import("torch._C")?;
-    for (name, disabled) in [
-        ("__torch_function__", "_disabled_torch_function_impl"),
-        ("__torch_dispatch__", "_disabled_torch_dispatch_impl"),
-    ] {
+    {
+        let (name, disabled) = ("__torch_dispatch__", "_disabled_torch_dispatch_impl");
         if !class.getattr(name)?.is(&c.getattr(disabled)?) {
             return Err(PyNotImplementedError::new_err(format!(
                 "{name} of the Tensor subclass '{}' is not implemented in torchnative; a class that does not need it sets \

@@ -2,6 +2,7 @@
 
 use super::{object, value};
 use crate::error::{self, IntoPy};
+use crate::torch_function;
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -36,6 +37,9 @@ pub(super) unsafe extern "C" fn get_item(
     let (slf, key) =
         unsafe { (Bound::<PyAny>::from_borrowed_ptr(py, slf), Bound::<PyAny>::from_borrowed_ptr(py, key)) };
     let run = || {
+        if let Some(result) = torch_function::indexing(&slf, &key, None)? {
+            return Ok(result);
+        }
         let t = object::get(&slf).ok_or_else(|| PyTypeError::new_err("the tensor is not initialised"))?;
         let (view, tensors) = apply(t, &key, true)?;
         let out = match tensors {
@@ -73,6 +77,9 @@ pub(super) unsafe extern "C" fn set_item(
                 Bound::<PyAny>::from_borrowed_ptr(py, v),
             )
         };
+        if torch_function::indexing(&slf, &key, Some(&v))?.is_some() {
+            return Ok(());
+        }
         let t = object::get(&slf).ok_or_else(|| PyTypeError::new_err("the tensor is not initialised"))?;
         let source = match object::get(&v) {
             Some(s) => s.clone(),
