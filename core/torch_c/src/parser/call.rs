@@ -335,7 +335,7 @@ fn single(s: &Signature, call: &Call<'_, '_>, numbers: bool) -> String {
             call.keywords.iter().find(|(k, _)| k == p.name || numpy_alias(p) == Some(k)).map(|(_, o)| o);
         match (given, named) {
             (Some(_), Some(_)) => return format!("{name}() got multiple values for argument '{}'", p.name),
-            (Some(o), None) if !convert::fits(p, o, numbers) => {
+            (Some(o), None) if !convert::fits(p, o, numbers) && !overrides::fits(p, o) => {
                 return format!(
                     "{name}(): argument '{}' (position {}) must be {}, not {}",
                     p.name,
@@ -344,7 +344,7 @@ fn single(s: &Signature, call: &Call<'_, '_>, numbers: bool) -> String {
                     type_name(o)
                 );
             }
-            (None, Some(o)) if !convert::fits(p, o, numbers) => {
+            (None, Some(o)) if !convert::fits(p, o, numbers) && !overrides::fits(p, o) => {
                 return format!(
                     "{name}(): argument '{}' must be {}, not {}",
                     p.name,

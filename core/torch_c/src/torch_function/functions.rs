@@ -101,10 +101,11 @@ unsafe extern "C" fn has_sequence(_: *mut ffi::PyObject, object: *mut ffi::PyObj
     }
 }
 
+/// A function with its arguments.
+type Given<'py> = (Bound<'py, PyAny>, Bound<'py, PyTuple>, Option<Bound<'py, PyDict>>);
+
 /// The arguments of the two functions that stand for "no override": `func, types[, args[, kwargs]]`.
-fn protocol_arguments<'py>(
-    positional: &[Bound<'py, PyAny>],
-) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>, Option<Bound<'py, PyDict>>)> {
+fn protocol_arguments<'py>(positional: &[Bound<'py, PyAny>]) -> PyResult<Given<'py>> {
     let given = positional.len();
     let (function, py) = match positional {
         [function, _, ..] if given <= 4 => (function.clone(), function.py()),
