@@ -6,6 +6,7 @@
 //!
 //! * [`gemm`]: matrix products of every element type, from one row to large blocked products.
 //! * [`attention`](mod@attention): scaled dot-product attention that never holds the scores.
+//! * [`conv`]: the gathering that makes convolution a matrix product, and depthwise convolution.
 //! * [`vmath`], [`pointwise`]: elementary functions and contiguous loops over them; conversions.
 //! * [`rows`], [`reduce`]: softmax, normalisation and sums.
 //! * [`transpose`](mod@transpose): copies between row and column order.
@@ -15,6 +16,7 @@
 
 pub mod attention;
 mod chunk;
+pub mod conv;
 pub mod elem;
 pub mod gemm;
 pub mod isa;

@@ -6,8 +6,9 @@ mod bitwise;
 mod blas;
 mod comparison;
 mod concat;
+mod conv;
 pub mod copy;
-mod elements;
+pub(crate) mod elements;
 mod factories;
 mod indexing;
 #[cfg(test)]
@@ -16,7 +17,7 @@ mod linear;
 mod masked;
 mod minmax;
 mod normalization;
-mod options;
+pub(crate) mod options;
 mod pointwise;
 mod random;
 mod reduce;
@@ -26,7 +27,7 @@ mod softmax;
 mod sort;
 mod unary;
 mod view_forms;
-mod views;
+pub(crate) mod views;
 
 use crate::dispatch::Registry;
 use std::sync::Once;
@@ -59,5 +60,6 @@ pub fn register_all() {
         indexing::register(r);
         concat::register(r);
         attention::register(r);
+        conv::register(r);
     });
 }
