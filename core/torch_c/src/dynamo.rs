@@ -151,10 +151,7 @@ fn check_code(code: &Bound<'_, PyAny>) -> PyResult<()> {
 
 /// Frames run uncompiled whatever their strategy is, so there is nothing to remember.
 #[pyfunction]
-fn set_code_exec_strategy(
-    code: &Bound<'_, PyAny>,
-    _strategy: PyRef<'_, FrameExecStrategy>,
-) -> PyResult<()> {
+fn set_code_exec_strategy(code: &Bound<'_, PyAny>, _strategy: PyRef<'_, FrameExecStrategy>) -> PyResult<()> {
     check_code(code)
 }
 
