@@ -55,14 +55,18 @@ impl Scalar {
     /// # Errors
     /// "value cannot be converted to type … without overflow".
     pub fn to<T: Convert>(self) -> crate::Result<T> {
-        if self.overflows(T::DTYPE) {
-            crate::bail!(
-                Runtime,
-                "value cannot be converted to type {} without overflow",
-                cpp_name(T::DTYPE)
-            );
-        }
+        self.check_fits(T::DTYPE)?;
         Ok(self.cast())
+    }
+    /// Upstream's overflow check of a conversion.
+    ///
+    /// # Errors
+    /// "value cannot be converted to type … without overflow".
+    pub fn check_fits(self, to: DType) -> crate::Result<()> {
+        if self.overflows(to) {
+            crate::bail!(Runtime, "value cannot be converted to type {} without overflow", cpp_name(to));
+        }
+        Ok(())
     }
     /// Whether the value lies outside of the dtype's range.
     pub fn overflows(self, to: DType) -> bool {
@@ -137,8 +141,8 @@ fn cpp_name(d: DType) -> &'static str {
         DType::Short => "int16_t",
         DType::Int => "int32_t",
         DType::Long => "int64_t",
-        DType::Half => "at::Half",
-        DType::BFloat16 => "at::BFloat16",
+        DType::Half => "c10::Half",
+        DType::BFloat16 => "c10::BFloat16",
         DType::Float => "float",
         DType::Double => "double",
         DType::UInt16 => "uint16_t",
@@ -147,7 +151,7 @@ fn cpp_name(d: DType) -> &'static str {
         DType::Bool => "bool",
         DType::ComplexFloat => "c10::complex<float>",
         DType::ComplexDouble => "c10::complex<double>",
-        DType::ComplexHalf => "c10::complex<at::Half>",
+        DType::ComplexHalf => "c10::complex<c10::Half>",
         other => other.scalar_type_name(),
     }
 }

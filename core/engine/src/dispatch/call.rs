@@ -181,7 +181,10 @@ pub fn redispatch(op: &'static Operator, ks: DispatchKeySet, stack: &mut Stack) 
             Kernel::Pointwise { build, run, form } => {
                 return derive::pointwise(op, *build, *run, *form, stack);
             }
-            Kernel::Derived { functional, form } => return derive::derived(op, *functional, *form, stack),
+            Kernel::Derived { functional, form } => {
+                let graph = ks.intersects(DispatchKeySet::AUTOGRAD);
+                return derive::derived(op, *functional, *form, graph, stack);
+            }
             Kernel::Boxed(f) => return f(op, ks, stack),
             Kernel::Decomposition => return fallback::decompose(op, ks, stack),
             Kernel::Missing => return Err(fallback::missing(op, ks, stack)),

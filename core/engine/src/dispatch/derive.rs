@@ -184,8 +184,15 @@ pub(super) fn pointwise(
     Ok(())
 }
 
-/// Serves an in-place or out overload by the functional operator and a copy.
-pub(super) fn derived(op: &'static Operator, functional: OpId, form: Form, stack: &mut Stack) -> Result<()> {
+/// Serves an in-place or out overload by the functional operator and a copy. Above autograd (`graph`) the copy is an
+/// operator call too, so that the graph and the version counter see it.
+pub(super) fn derived(
+    op: &'static Operator,
+    functional: OpId,
+    form: Form,
+    graph: bool,
+    stack: &mut Stack,
+) -> Result<()> {
     let base = operator(functional);
     let targets: SmallVec<[Tensor; 2]> = match form {
         Form::Out => out_args(op, stack)?,
@@ -239,7 +246,11 @@ pub(super) fn derived(op: &'static Operator, functional: OpId, form: Form, stack
             );
         }
         memory::assert_no_internal_overlap(target)?;
-        crate::ops::copy::copy_into(target, result)?;
+        if graph {
+            crate::op::copy_.call((target, result))?;
+        } else {
+            crate::ops::copy::copy_into(target, result)?;
+        }
     }
     let keep = op.signature()?.schema.returns.len();
     stack.clear();

@@ -7,6 +7,7 @@ use crate::ivalue::{IValue, IntList};
 use crate::schema::OpId;
 use crate::{DType, Device, Scalar, Tensor, generated};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// What one result looks like.
 #[derive(Clone, Debug)]
@@ -117,6 +118,17 @@ impl Registry {
     /// CompositeExplicitAutograd: written with other operators, with a derivative of its own.
     pub fn explicit(&mut self, op: OpId, f: ArgsFn) -> &mut Self {
         self.set(op, DispatchKey::CompositeExplicitAutograd, Kernel::Args(f))
+    }
+    /// Another name: every form of `name` calls the same form of `target`, above autograd.
+    pub fn alias(&mut self, name: OpId, target: OpId) -> &mut Self {
+        let (own, other) = (generated::info(name), generated::info(target));
+        for (from, to) in [(Some(name), Some(target)), (own.inplace, other.inplace), (own.out, other.out)] {
+            if let (Some(from), Some(to)) = (from, to) {
+                let call = move |_: &'static _, _, stack: &mut _| super::call_op(operator(to), stack);
+                self.set(from, DispatchKey::CompositeImplicitAutograd, Kernel::Boxed(Arc::new(call)));
+            }
+        }
+        self
     }
     /// A shape function and a kernel that fills what it describes; serves the functional overload and, where they
     /// exist, its in-place and out overloads, on CPU and meta.

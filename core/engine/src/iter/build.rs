@@ -249,7 +249,8 @@ impl TensorIteratorConfig {
             } else if self.promote && op.dtype != common {
                 op.dtype = common;
                 if on_cpu && let Some(t) = &op.tensor {
-                    op.tensor = Some(crate::ops::copy::convert(t, common)?);
+                    let converted = crate::ops::copy::convert(t, common)?;
+                    op.original = op.tensor.replace(converted);
                 }
             }
         }

@@ -2,6 +2,7 @@
 //! reductions, after upstream's `ATen/TensorIterator.h`. The walk is type-erased (pointers, byte strides, length); only
 //! the inner loop is generic.
 
+pub(crate) mod blocks;
 mod build;
 pub mod loops;
 mod types;
@@ -19,7 +20,7 @@ use smallvec::SmallVec;
 pub(crate) struct Operand {
     /// What the loop reads or writes (a converted temporary when dtypes differ). Absent until outputs are allocated.
     pub tensor: Option<Tensor>,
-    /// The user's tensor behind a temporary output.
+    /// The user's tensor behind a temporary output or a converted input.
     pub original: Option<Tensor>,
     pub is_output: bool,
     /// The dtype the loop sees.

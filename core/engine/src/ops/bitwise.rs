@@ -1,19 +1,13 @@
 //! Logical and bitwise operators.
 
+use super::pointwise::operand;
+use crate::cpu::integer;
 use crate::dispatch::Registry;
 use crate::dtype::convert;
+use crate::iter::blocks::map2;
 use crate::iter::{TensorIterator, loops};
 use crate::ivalue::Args;
-use crate::tensor::factory;
 use crate::{DType, Result, Tensor, dispatch, op};
-
-/// Argument `i`: a tensor, or a number as a tensor of a number's priority.
-fn operand(a: Args<'_>, i: usize) -> Result<Tensor> {
-    match a.opt_tensor(i) {
-        Some(t) => Ok(t.clone()),
-        None => factory::wrapped_scalar(a.scalar(i)?),
-    }
-}
 
 fn build(a: Args<'_>, out: Option<&Tensor>) -> Result<TensorIterator> {
     TensorIterator::binary_op(out, &operand(a, 0)?, &operand(a, 1)?)
@@ -44,6 +38,18 @@ macro_rules! logical {
     )*};
 }
 
+macro_rules! shifts {
+    ($r:ident: $($id:ident $name:literal $f:ident;)*) => {$(
+        $r.pointwise(op::$id, build, |it, _| {
+            let d = it.common_dtype();
+            if !d.is_integral(false) {
+                return Err(crate::Error::dtype_not_implemented($name, d));
+            }
+            map2(it, move |x: i64, y: i64| integer::$f(d, x, y))
+        });
+    )*};
+}
+
 pub(crate) fn register(r: &mut Registry) {
     bitwise! { r:
         bitwise_and_Tensor bitwise_and_Scalar bitwise_and_Scalar_Tensor "bitwise_and_cpu" &;
@@ -54,6 +60,28 @@ pub(crate) fn register(r: &mut Registry) {
         logical_and "logical_and_cpu" &;
         logical_or "logical_or_cpu" |;
         logical_xor "logical_xor_cpu" ^;
+    }
+    shifts! { r:
+        bitwise_left_shift_Tensor "lshift_cpu" shift_left;
+        bitwise_left_shift_Tensor_Scalar "lshift_cpu" shift_left;
+        bitwise_left_shift_Scalar_Tensor "lshift_cpu" shift_left;
+        __lshift___Tensor "lshift_cpu" shift_left;
+        __lshift___Scalar "lshift_cpu" shift_left;
+        bitwise_right_shift_Tensor "rshift_cpu" shift_right;
+        bitwise_right_shift_Tensor_Scalar "rshift_cpu" shift_right;
+        bitwise_right_shift_Scalar_Tensor "rshift_cpu" shift_right;
+        __rshift___Tensor "rshift_cpu" shift_right;
+        __rshift___Scalar "rshift_cpu" shift_right;
+    }
+    for (name, target) in [
+        (op::__and___Tensor, op::bitwise_and_Tensor),
+        (op::__and___Scalar, op::bitwise_and_Scalar),
+        (op::__or___Tensor, op::bitwise_or_Tensor),
+        (op::__or___Scalar, op::bitwise_or_Scalar),
+        (op::__xor___Tensor, op::bitwise_xor_Tensor),
+        (op::__xor___Scalar, op::bitwise_xor_Scalar),
+    ] {
+        r.alias(name, target);
     }
     r.pointwise(
         op::bitwise_not,

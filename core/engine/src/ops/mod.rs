@@ -1,13 +1,17 @@
 //! Operators: shape functions and registrations, a file for each family. The arithmetic is in `crate::cpu`.
 
+mod activation;
+mod addc;
 mod attention;
 mod basics;
 mod bitwise;
 mod blas;
+mod clamp;
 mod comparison;
 mod concat;
 mod conv;
 pub mod copy;
+mod division;
 pub(crate) mod elements;
 mod factories;
 mod indexing;
@@ -19,8 +23,10 @@ mod minmax;
 mod normalization;
 pub(crate) mod options;
 mod pointwise;
+mod power;
 mod random;
 mod reduce;
+mod rounding;
 mod scan;
 mod scatter_gather;
 mod softmax;
@@ -49,7 +55,13 @@ pub fn register_all() {
         pointwise::register(r);
         random::register(r);
         basics::register(r);
+        activation::register(r);
+        addc::register(r);
         bitwise::register(r);
+        clamp::register(r);
+        division::register(r);
+        power::register(r);
+        rounding::register(r);
         comparison::register(r);
         unary::register(r);
         factories::register(r);

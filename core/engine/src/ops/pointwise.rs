@@ -1,9 +1,22 @@
-//! Arithmetic of two tensors: `add`, `sub`, `mul`, `div`.
+//! Arithmetic of two tensors: `add`, `sub`, `mul`, `div` and their forms with numbers.
 
-use crate::dispatch::Registry;
+use crate::cpu::complex;
+use crate::dispatch::{Registry, Returns};
+use crate::iter::blocks::{map2_scalar, opmath};
 use crate::iter::{TensorIterator, loops};
 use crate::ivalue::Args;
-use crate::{DType, Result, Scalar, Tensor, check, dispatch, op};
+use crate::{Complex, DType, Result, Scalar, Tensor, check, dispatch, op};
+
+/// Registers overloads whose second argument is a number by way of the overload that takes a tensor.
+macro_rules! with_numbers {
+    ($r:ident: $($number:ident => $tensor:ident),*) => {$(
+        $r.explicit(op::$number, |a| {
+            let other = crate::ops::pointwise::number(a, 1)?;
+            Ok(op::$tensor.call((a.tensor(0)?, other))?.into())
+        });
+    )*};
+}
+pub(crate) use with_numbers;
 
 pub(crate) fn register(r: &mut Registry) {
     r.pointwise(op::add_Tensor, add_build, add_run);
@@ -12,25 +25,70 @@ pub(crate) fn register(r: &mut Registry) {
     r.pointwise(
         op::div_Tensor,
         |a, out| TensorIterator::binary_float_op(out, a.tensor(0)?, a.tensor(1)?),
-        div_run,
+        |it, _| div_run(it),
     );
-    r.explicit(op::add_Scalar, |a| Ok(op::add_Tensor.call((a.tensor(0)?, number(a)?, a.scalar(2)?))?.into()));
-    r.explicit(op::sub_Scalar, |a| Ok(op::sub_Tensor.call((a.tensor(0)?, number(a)?, a.scalar(2)?))?.into()));
-    r.explicit(op::mul_Scalar, |a| Ok(op::mul_Tensor.call((a.tensor(0)?, number(a)?))?.into()));
-    r.explicit(op::div_Scalar, |a| Ok(op::div_Tensor.call((a.tensor(0)?, number(a)?))?.into()));
-    r.explicit(op::rsub_Scalar, |a| {
-        Ok(op::sub_Tensor.call((number(a)?, a.tensor(0)?, a.scalar(2)?))?.into())
+    r.explicit(op::add_Scalar, |a| {
+        Ok(op::add_Tensor.call((a.tensor(0)?, number(a, 1)?, a.scalar(2)?))?.into())
     });
+    r.explicit(op::add__Scalar, |a| {
+        Ok(op::add__Tensor.call((a.tensor(0)?, number(a, 1)?, a.scalar(2)?))?.into())
+    });
+    r.explicit(op::sub_Scalar, |a| {
+        Ok(op::sub_Tensor.call((a.tensor(0)?, number(a, 1)?, a.scalar(2)?))?.into())
+    });
+    r.explicit(op::sub__Scalar, |a| {
+        Ok(op::sub__Tensor.call((a.tensor(0)?, number(a, 1)?, a.scalar(2)?))?.into())
+    });
+    with_numbers! { r:
+        mul_Scalar => mul_Tensor, mul__Scalar => mul__Tensor,
+        div_Scalar => div_Tensor, div__Scalar => div__Tensor
+    }
+    r.explicit(op::rsub_Scalar, |a| {
+        Ok(op::sub_Tensor.call((number(a, 1)?, a.tensor(0)?, a.scalar(2)?))?.into())
+    });
+    r.pointwise(
+        op::rsub_Tensor,
+        |a, out| sub_checked(a.tensor(1)?, a.tensor(0)?, a.scalar(2)?, out),
+        |it, a| sub_run_alpha(it, a.scalar(2)?),
+    );
+    for (name, target) in [
+        (op::multiply_Tensor, op::mul_Tensor),
+        (op::multiply_Scalar, op::mul_Scalar),
+        (op::subtract_Tensor, op::sub_Tensor),
+        (op::subtract_Scalar, op::sub_Scalar),
+        (op::divide_Tensor, op::div_Tensor),
+        (op::divide_Scalar, op::div_Scalar),
+        (op::true_divide_Tensor, op::div_Tensor),
+        (op::true_divide_Scalar, op::div_Scalar),
+    ] {
+        r.alias(name, target);
+    }
 }
 
-/// The number that is argument 1, as a tensor of a number's priority in type promotion.
-fn number(a: Args<'_>) -> Result<Tensor> {
-    crate::tensor::factory::wrapped_scalar(a.scalar(1)?)
+/// The number that is argument `i`, as a tensor of a number's priority in type promotion.
+pub(crate) fn number(a: Args<'_>, i: usize) -> Result<Tensor> {
+    crate::tensor::factory::wrapped_scalar(a.scalar(i)?)
 }
 
-fn div_run(it: &TensorIterator, _a: Args<'_>) -> Result<()> {
-    dispatch!("div_true_cpu", it.common_dtype(), floating, T => loops::binary(it, |x: T, y: T| x / y));
-    Ok(())
+/// Argument `i`: a tensor, or a number as a tensor of a number's priority.
+pub(crate) fn operand(a: Args<'_>, i: usize) -> Result<Tensor> {
+    match a.opt_tensor(i) {
+        Some(t) => Ok(t.clone()),
+        None => number(a, i),
+    }
+}
+
+/// Calls `target` with argument 0 as a tensor, and the tensor that is argument 1.
+pub(crate) fn number_first(a: Args<'_>, target: crate::OpId) -> Result<Returns> {
+    Ok(target.call((number(a, 0)?, a.tensor(1)?))?.into())
+}
+
+pub(crate) fn div_run(it: &TensorIterator) -> Result<()> {
+    match it.common_dtype() {
+        DType::ComplexDouble => map2_scalar(it, complex::div::<f64>),
+        DType::ComplexFloat | DType::ComplexHalf => map2_scalar(it, complex::div::<f32>),
+        d => opmath!("div_true_cpu", d, floating, W => map2_scalar(it, |x: W, y: W| x / y)),
+    }
 }
 
 /// `alpha_check`: alpha must fit the result's kind.
@@ -58,7 +116,10 @@ fn add_run(it: &TensorIterator, a: Args<'_>) -> Result<()> {
 }
 
 fn sub_build(a: Args<'_>, out: Option<&Tensor>) -> Result<TensorIterator> {
-    let (x, y) = (a.tensor(0)?, a.tensor(1)?);
+    sub_checked(a.tensor(0)?, a.tensor(1)?, a.scalar(2)?, out)
+}
+
+fn sub_checked(x: &Tensor, y: &Tensor, alpha: Scalar, out: Option<&Tensor>) -> Result<TensorIterator> {
     check!(
         x.dtype() != DType::Bool || y.dtype() != DType::Bool,
         NotImplemented;
@@ -70,11 +131,17 @@ fn sub_build(a: Args<'_>, out: Option<&Tensor>) -> Result<TensorIterator> {
         "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or \
          `logical_not()` operator instead."
     );
-    add_build(a, out)
+    let it = TensorIterator::binary_op(out, x, y)?;
+    check_alpha(it.common_dtype(), alpha)?;
+    Ok(it)
 }
 
 fn sub_run(it: &TensorIterator, a: Args<'_>) -> Result<()> {
-    let alpha = match a.scalar(2)? {
+    sub_run_alpha(it, a.scalar(2)?)
+}
+
+fn sub_run_alpha(it: &TensorIterator, alpha: Scalar) -> Result<()> {
+    let alpha = match alpha {
         Scalar::Int(v) => Scalar::Int(v.wrapping_neg()),
         Scalar::Float(v) => Scalar::Float(-v),
         Scalar::Complex(re, im) => Scalar::Complex(-re, -im),
@@ -90,33 +157,26 @@ fn add_scaled(it: &TensorIterator, alpha: Scalar) -> Result<()> {
         DType::Bool => {
             let on = alpha.to_bool();
             loops::binary(it, move |x: bool, y: bool| x || (on && y));
+            Ok(())
         }
-        DType::Half | DType::BFloat16 => {
-            let k: f32 = alpha.to()?;
-            dispatch!("add", it.common_dtype(), floating, T => loops::binary(it, move |x: T, y: T| {
-                <T as num_traits::NumCast>::from(to_f32(x) + k * to_f32(y)).unwrap_or(x)
-            }));
+        d if d.is_integral(false) => {
+            dispatch!("add", d, integral, T => {
+                let k: T = alpha.to()?;
+                loops::binary(it, move |x: T, y: T| x.wrapping_add(k.wrapping_mul(y)));
+            });
+            Ok(())
         }
-        d if d.is_integral(false) => dispatch!("add", d, integral, T => {
-            let k: T = alpha.to()?;
-            loops::binary(it, move |x: T, y: T| x.wrapping_add(k.wrapping_mul(y)));
-        }),
-        d => dispatch!("add", d, floating_complex, T => {
-            let k: T = alpha.to()?;
+        d => opmath!("add", d, floating_complex, W => {
+            let k: W = alpha.to()?;
             if alpha.equals_int(1) {
-                loops::binary(it, |x: T, y: T| x + y);
+                map2_scalar(it, |x: W, y: W| x + y)
             } else if alpha.equals_int(-1) {
-                loops::binary(it, |x: T, y: T| x - y);
+                map2_scalar(it, |x: W, y: W| x - y)
             } else {
-                loops::binary(it, move |x: T, y: T| x + k * y);
+                map2_scalar(it, move |x: W, y: W| x + k * y)
             }
         }),
     }
-    Ok(())
-}
-
-fn to_f32<T: num_traits::ToPrimitive>(x: T) -> f32 {
-    x.to_f32().unwrap_or(f32::NAN)
 }
 
 fn mul_run(it: &TensorIterator, _a: Args<'_>) -> Result<()> {
@@ -125,7 +185,11 @@ fn mul_run(it: &TensorIterator, _a: Args<'_>) -> Result<()> {
         d if d.is_integral(false) => {
             dispatch!("mul", d, integral, T => loops::binary(it, |x: T, y: T| x.wrapping_mul(y)))
         }
-        d => dispatch!("mul", d, floating_complex, T => loops::binary(it, |x: T, y: T| x * y)),
+        DType::ComplexFloat | DType::ComplexHalf => {
+            return map2_scalar(it, |x: Complex<f32>, y: Complex<f32>| x * y);
+        }
+        DType::ComplexDouble => return map2_scalar(it, |x: Complex<f64>, y: Complex<f64>| x * y),
+        d => return opmath!("mul", d, floating, W => map2_scalar(it, |x: W, y: W| x * y)),
     }
     Ok(())
 }
