@@ -269,10 +269,6 @@ pub fn polygamma(n: i64, x: f64) -> f64 {
     sign * lgamma(n as f64 + 1.0).exp() * zeta(n as f64 + 1.0, x)
 }
 
-pub fn sinc(x: f64) -> f64 {
-    if x == 0.0 { 1.0 } else { (PI * x).sin() / (PI * x) }
-}
-
 pub fn sinc_complex(z: Complex<f64>) -> Complex<f64> {
     if z.re == 0.0 && z.im == 0.0 {
         return Complex::new(1.0, 0.0);

@@ -4,7 +4,7 @@ use crate::dispatch::Registry;
 use crate::iter::blocks::{map1, map2, map3, opmath};
 use crate::iter::{ResultType, TensorIterator, loops};
 use crate::ivalue::Args;
-use crate::{DType, Error, Result, Scalar, Tensor, check, dispatch, op};
+use crate::{DType, Result, Scalar, Tensor, check, dispatch, op};
 
 pub(crate) fn register(r: &mut Registry) {
     r.pointwise(
@@ -178,25 +178,23 @@ fn extreme_build(a: Args<'_>, out: Option<&Tensor>, name: &str) -> Result<Tensor
 
 fn maximum(it: &TensorIterator, name: &str) -> Result<()> {
     match it.common_dtype() {
-        DType::Bool if name == "maximum_cpu" => map2(it, |x: bool, y: bool| x | y),
-        DType::Bool => Err(Error::dtype_not_implemented(name, DType::Bool)),
+        DType::Bool => map2(it, |x: bool, y: bool| x | y),
         d if d.is_integral(false) => {
             dispatch!(name, d, integral, T => loops::binary(it, |x: T, y: T| x.max(y)));
             Ok(())
         }
-        d => opmath!(name, d, floating, W => map2(it, |x: W, y: W| if x > y || x.is_nan() { x } else { y })),
+        d => opmath!(name, d, floating, W => map2(it, |x: W, y: W| if x < y || y.is_nan() { y } else { x })),
     }
 }
 
 fn minimum(it: &TensorIterator, name: &str) -> Result<()> {
     match it.common_dtype() {
-        DType::Bool if name == "minimum_cpu" => map2(it, |x: bool, y: bool| x & y),
-        DType::Bool => Err(Error::dtype_not_implemented(name, DType::Bool)),
+        DType::Bool => map2(it, |x: bool, y: bool| x & y),
         d if d.is_integral(false) => {
             dispatch!(name, d, integral, T => loops::binary(it, |x: T, y: T| x.min(y)));
             Ok(())
         }
-        d => opmath!(name, d, floating, W => map2(it, |x: W, y: W| if x < y || x.is_nan() { x } else { y })),
+        d => opmath!(name, d, floating, W => map2(it, |x: W, y: W| if y < x || y.is_nan() { y } else { x })),
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn register(r: &mut Registry) {
         op::pow_Scalar,
         |a, out| TensorIterator::binary_op(out, &number(a, 0)?, a.tensor(1)?),
         |it, a| {
-            if a.scalar(0)?.equals_int(1) {
+            if a.scalar(0)?.equals_int(1) && it.common_dtype() != DType::Bool {
                 return fill(it, Scalar::Int(1));
             }
             pow_tensors(it)

@@ -101,7 +101,6 @@ pub(crate) fn register(r: &mut Registry) {
         lgamma "lgamma_vml_cpu" special::lgamma;
         digamma "digamma" special::digamma;
         i0 "i0_vml_cpu" special::i0;
-        sinc "sinc_cpu" special::sinc, special::sinc_complex;
         special_entr "entr" special::entr;
         special_ndtri "ndtri_cpu" special::ndtri;
         special_log_ndtr "log_ndtr_cpu" special::log_ndtr;
@@ -147,6 +146,18 @@ pub(crate) fn register(r: &mut Registry) {
     ] {
         r.alias(name, target);
     }
+    r.pointwise(
+        op::sinc,
+        |a, out| TensorIterator::unary_float_op(out, a.tensor(0)?),
+        |it, _| match it.common_dtype() {
+            d if d.is_complex() => real_complex(it, "sinc_cpu", f64::sin, special::sinc_complex),
+            // The product with pi is rounded to the working type: at integers that decides the result.
+            d => opmath!("sinc_cpu", d, floating, W => map1(it, |x: W| {
+                let y = std::f64::consts::PI as W * x;
+                if x == 0.0 { 1.0 } else { y.sin() / y }
+            })),
+        },
+    );
     r.pointwise(
         op::logit,
         |a, out| TensorIterator::unary_float_op(out, a.tensor(0)?),

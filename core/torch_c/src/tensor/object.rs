@@ -245,5 +245,6 @@ pub fn init(
         Bound::from_owned_ptr_or_err(py, ty)?.cast_into::<PyType>()?
     };
     let _ = BASE.set(py, class.clone().unbind());
+    module.add("_TensorBase", &class)?;
     module.add("TensorBase", class)
 }
