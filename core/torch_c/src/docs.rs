@@ -100,6 +100,9 @@ fn clear_class(class: &Bound<'_, PyType>, offsets: &Offsets) -> PyResult<()> {
 
 fn clear_one(object: &Bound<'_, PyAny>, offsets: &Offsets) -> PyResult<()> {
     let kind = object.get_type();
+    if kind.name()? == "staticmethod" {
+        return clear_one(&object.getattr("__func__")?, offsets);
+    }
     // SAFETY: as in `_add_docstr`: the exact types were verified, and the definitions are this extension's own.
     unsafe {
         match kind.name()?.to_str()? {

@@ -51,6 +51,7 @@ pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         torch_function::init(module)?;
         return_types::init(module.py())?;
         engine::init(module)?;
+        storage::init(module)?;
         tensor::init(module)?;
         generator::init(module)?;
         parser::init(module)?;

@@ -3,9 +3,9 @@
 use super::options::{fill, item};
 use crate::dispatch::{DispatchKey, Kernel, OutSpec, Registry, Returns, Specs, operator};
 use crate::iter::{ResultType, result_type, result_type_scalar};
-use crate::ivalue::{Args, IValue, IntList};
+use crate::ivalue::Args;
 use crate::tensor::{memory, shape};
-use crate::{DType, Layout, MemoryFormat, Result, Storage, Tensor, bail, check, dispatch, op};
+use crate::{DType, Layout, MemoryFormat, Result, Tensor, bail, check, dispatch, op};
 
 pub(crate) fn register(r: &mut Registry) {
     r.any_device(op::zero_, |a| written(a.tensor(0)?, crate::Scalar::Int(0)));
@@ -50,24 +50,6 @@ pub(crate) fn register(r: &mut Registry) {
     r.explicit(op::resize_as_, |a| {
         let t = a.tensor(0)?;
         Ok(op::resize_.call((t, a.tensor(1)?.sizes(), a.opt_memory_format(2)))?.into())
-    });
-    r.any_device(op::set__source_Storage, |a| {
-        let t = a.tensor(0)?;
-        let s = storage(a, 1)?;
-        let n = (s.nbytes() / t.itemsize()) as i64;
-        set_storage(t, s, 0, &[n], &[1])
-    });
-    r.any_device(op::set__source_Storage_storage_offset, |a| {
-        set_storage(a.tensor(0)?, storage(a, 1)?, a.int(2)?, a.int_list(3)?, a.int_list(4)?)
-    });
-    r.implicit(op::set__source_Tensor_storage_offset, |a| {
-        let source = IValue::Storage(a.tensor(1)?.storage().clone());
-        let rest = (a.tensor(0)?, source, a.int(2)?, a.int_list(3)?, a.int_list(4)?);
-        Ok(op::set__source_Storage_storage_offset.call(rest)?.into())
-    });
-    r.any_device(op::set__source_Tensor, set_tensor).any_device(op::set_, |a| {
-        let t = a.tensor(0)?;
-        set_storage(t, Storage::new(0, t.device())?, 0, &[0], &[1])
     });
     r.implicit(op::resolve_conj, |a| resolved(a.tensor(0)?, a.tensor(0)?.is_conj()));
     r.implicit(op::resolve_neg, |a| resolved(a.tensor(0)?, a.tensor(0)?.is_neg()));
@@ -288,44 +270,6 @@ fn resize_(a: Args<'_>) -> Result<Returns> {
     };
     memory::resize(t, size, strides.as_deref())?;
     Ok(t.into())
-}
-
-fn storage(a: Args<'_>, i: usize) -> Result<Storage> {
-    match &a.0[i] {
-        IValue::Storage(s) => Ok(s.clone()),
-        other => bail!(Type, "set_(): expected a storage but got {}", other.kind()),
-    }
-}
-
-fn set_storage(t: &Tensor, s: Storage, offset: i64, sizes: &[i64], strides: &[i64]) -> Result<Returns> {
-    check!(offset >= 0, "Tensor: invalid storage offset {offset}");
-    check!(sizes.iter().all(|&s| s >= 0), "Trying to create tensor with negative dimension: {sizes:?}");
-    let strides =
-        if strides.is_empty() { shape::contiguous_strides(sizes) } else { IntList::from_slice(strides) };
-    check!(
-        strides.len() == sizes.len(),
-        "unequal size length ({}) and stride length ({})",
-        sizes.len(),
-        strides.len()
-    );
-    let need = shape::storage_nbytes(sizes, &strides, t.itemsize(), offset)?;
-    if need > s.nbytes() {
-        s.resize(need)?;
-    }
-    t.set_storage(s);
-    t.set_geometry(IntList::from_slice(sizes), strides, offset);
-    Ok(t.into())
-}
-
-fn set_tensor(a: Args<'_>) -> Result<Returns> {
-    let (t, source) = (a.tensor(0)?, a.tensor(1)?);
-    check!(
-        t.dtype() == source.dtype(),
-        "Could not set tensor of type {} to a tensor of type {}",
-        source.dtype().torch_name_cpp(),
-        t.dtype().torch_name_cpp()
-    );
-    set_storage(t, source.storage().clone(), source.storage_offset(), source.sizes(), source.strides())
 }
 
 fn resolved(t: &Tensor, lazy: bool) -> Result<Returns> {

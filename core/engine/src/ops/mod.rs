@@ -31,6 +31,7 @@ mod scan;
 mod scatter_gather;
 mod softmax;
 mod sort;
+mod storage;
 mod unary;
 mod view_forms;
 pub(crate) mod views;
@@ -68,6 +69,7 @@ pub fn register_all() {
         views::register(r);
         view_forms::register(r);
         scatter_gather::register(r);
+        storage::register(r);
         masked::register(r);
         indexing::register(r);
         concat::register(r);

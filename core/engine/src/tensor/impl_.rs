@@ -26,6 +26,12 @@ pub fn set_pyobject_hooks(hooks: PyObjectHooks) {
     let _ = HOOKS.set(hooks);
 }
 
+/// The host's reference counting, once installed.
+#[inline]
+pub fn pyobject_hooks() -> Option<&'static PyObjectHooks> {
+    HOOKS.get()
+}
+
 /// The record behind a tensor. Fields that change after construction change under the host's lock only.
 pub struct TensorImpl {
     refcount: AtomicUsize,

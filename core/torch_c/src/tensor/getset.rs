@@ -125,13 +125,7 @@ static PROPERTIES: &[Property] = &[
             let d = t.alias_with(t.sizes().into(), t.strides().into(), t.storage_offset());
             object::wrap(py, d)
         },
-        set: Some(|t, v| match v.and_then(|v| object::get(v)) {
-            None => Err(PyTypeError::new_err("Variable data has to be a tensor, but got another type")),
-            Some(d) => {
-                t.shallow_copy_from(d);
-                Ok(())
-            }
-        }),
+        set: Some(set_data),
     },
     Property {
         name: c"_backward_hooks",
@@ -142,6 +136,33 @@ static PROPERTIES: &[Property] = &[
         }),
     },
 ];
+
+/// `tensor.data = other`: the tensor takes over the other's memory and geometry; its identity and version stay.
+fn set_data(t: &Tensor, v: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    let Some(v) = v else {
+        return Err(error::runtime("Deleting tensor data is not allowed. Delete tensor instead!"));
+    };
+    let Some(d) = object::get(v) else {
+        return Err(PyTypeError::new_err(format!(
+            "Variable data has to be a tensor, but got {}",
+            v.get_type().name()?
+        )));
+    };
+    // Dense tensors of all devices with memory are of one kind; meta and sparse ones are kinds of their own.
+    let kind = |t: &Tensor| (t.layout(), if t.is_meta() { Some(t.device().ty) } else { None });
+    if kind(t) != kind(d) {
+        return Err(error::runtime(
+            "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type.",
+        ));
+    }
+    if t.requires_grad() && !(d.dtype().is_floating_point() || d.dtype().is_complex()) {
+        return Err(error::runtime(
+            "data set to a tensor that requires gradients must be floating point or complex dtype",
+        ));
+    }
+    t.shallow_copy_from(d);
+    Ok(())
+}
 
 unsafe extern "C" fn getter(object: *mut ffi::PyObject, closure: *mut c_void) -> *mut ffi::PyObject {
     // SAFETY: called with the GIL held; the closure is the property's index.

@@ -45,7 +45,7 @@ pub fn to_py<'py>(py: Python<'py>, v: &IValue) -> PyResult<Bound<'py, PyAny>> {
         IValue::Device(d) => device::to_py(py, *d)?.into_any(),
         IValue::MemoryFormat(m) => layout::format_to_py(py, *m).into_any(),
         IValue::Generator(g) => crate::generator::to_py(py, g)?.into_any(),
-        IValue::Storage(_) => return Err(PyTypeError::new_err("a storage cannot be shown to Python here")),
+        IValue::Storage(s) => crate::storage::wrap(py, s.clone())?,
         IValue::List(v) => {
             let items = v.iter().map(|x| to_py(py, x)).collect::<PyResult<Vec<_>>>()?;
             PyList::new(py, items)?.into_any()
@@ -146,6 +146,9 @@ pub fn from_py(o: &Bound<'_, PyAny>) -> PyResult<IValue> {
     }
     if let Ok(d) = o.cast::<device::PyDevice>() {
         return Ok(device::from_py(d.as_any())?.map_or(IValue::None, IValue::Device));
+    }
+    if let Some((storage, _)) = crate::storage::from_py(o)? {
+        return Ok(IValue::Storage(storage));
     }
     if o.cast::<PyList>().is_ok() || o.cast::<PyTuple>().is_ok() {
         let items = o.try_iter()?.map(|x| from_py(&x?)).collect::<PyResult<Vec<_>>>()?;

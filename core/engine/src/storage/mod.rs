@@ -1,12 +1,17 @@
 //! Untyped storage: bytes shared by reference between tensors.
 
+mod mapping;
+
+pub use mapping::{Mapping, SharedHandle};
+
+use crate::tensor::pyobject_hooks;
 use crate::{Device, Result, bail};
 use std::alloc::{Layout, alloc, dealloc};
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, Weak};
 
 /// Alignment of every allocation, as upstream's CPU allocator has it.
 pub const ALIGNMENT: usize = 64;
@@ -18,7 +23,7 @@ enum Owner {
     /// The global allocator, with this many bytes.
     Heap(usize),
     /// A foreign object (NumPy array, mapped file, DLPack capsule) that is dropped with the storage.
-    Foreign(#[allow(dead_code, reason = "kept for its Drop")] Box<dyn Any + Send>),
+    Foreign(Box<dyn Any + Send>),
 }
 
 struct Bytes {
@@ -43,8 +48,9 @@ pub struct StorageImpl {
     bytes: UnsafeCell<Bytes>,
     device: Device,
     resizable: bool,
-    /// The host language's wrapper, when there is one (borrowed; the wrapper clears it when it dies).
-    pub pyobj: AtomicPtr<c_void>,
+    /// The host language's wrapper, when there is one. It is kept alive while there are more handles than its own; it
+    /// clears the slot when it dies.
+    pyobj: AtomicPtr<c_void>,
 }
 
 // SAFETY: the bytes are plain data; exclusive changes of the header happen under the host's lock (the GIL).
@@ -52,8 +58,55 @@ unsafe impl Send for StorageImpl {}
 unsafe impl Sync for StorageImpl {}
 
 /// A reference to shared bytes on a device.
-#[derive(Clone)]
 pub struct Storage(Arc<StorageImpl>);
+
+/// A reference that does not keep the bytes.
+pub struct WeakStorage(Weak<StorageImpl>);
+
+impl Clone for Storage {
+    #[inline]
+    fn clone(&self) -> Self {
+        let other = Storage(self.0.clone());
+        other.gained();
+        other
+    }
+}
+
+impl Drop for Storage {
+    #[inline]
+    fn drop(&mut self) {
+        let p = self.pyobj_ptr();
+        // The wrapper's own handle and this one: after this only the wrapper's is left, and it may die.
+        if !p.is_null()
+            && Arc::strong_count(&self.0) == 2
+            && let Some(h) = pyobject_hooks()
+        {
+            (h.decref)(p);
+        }
+    }
+}
+
+impl WeakStorage {
+    /// The storage, while some handle keeps it.
+    pub fn upgrade(&self) -> Option<Storage> {
+        let storage = Storage(self.0.upgrade()?);
+        storage.gained();
+        Some(storage)
+    }
+    /// Whether the last handle is gone.
+    pub fn expired(&self) -> bool {
+        self.0.strong_count() == 0
+    }
+    /// Gives up the reference without releasing it; undone by `from_raw`.
+    pub fn into_raw(self) -> *const StorageImpl {
+        self.0.into_raw()
+    }
+    /// # Safety
+    /// `p` comes from `into_raw` and is taken back once.
+    pub unsafe fn from_raw(p: *const StorageImpl) -> WeakStorage {
+        WeakStorage(unsafe { Weak::from_raw(p) })
+    }
+}
 
 fn allocate(nbytes: usize) -> Result<*mut u8> {
     if nbytes == 0 {
@@ -96,6 +149,52 @@ impl Storage {
     pub unsafe fn from_foreign(data: *mut u8, nbytes: usize, owner: Box<dyn Any + Send>) -> Storage {
         Self::from_bytes(Bytes { data, nbytes, owner: Owner::Foreign(owner) }, Device::CPU, false)
     }
+    /// Memory of a mapped file or of a region shared with other processes. Not resizable.
+    pub fn from_mapping(mapping: Mapping) -> Storage {
+        let (data, nbytes) = (mapping.data(), mapping.len());
+        // SAFETY: the mapping is the owner.
+        unsafe { Self::from_foreign(data, nbytes, Box::new(mapping)) }
+    }
+    /// A second handle exists now: the wrapper is kept alive by it.
+    #[inline]
+    fn gained(&self) {
+        let p = self.pyobj_ptr();
+        if !p.is_null()
+            && Arc::strong_count(&self.0) == 2
+            && let Some(h) = pyobject_hooks()
+        {
+            (h.incref)(p);
+        }
+    }
+    /// Ties a host object, which holds this handle as its own, to the storage. Other handles may exist: they keep the
+    /// object alive from now on.
+    pub fn set_pyobj(&self, p: *mut c_void) {
+        self.0.pyobj.store(p, Ordering::Relaxed);
+        if !p.is_null()
+            && Arc::strong_count(&self.0) > 1
+            && let Some(h) = pyobject_hooks()
+        {
+            (h.incref)(p);
+        }
+    }
+    /// A handle from an address that `cdata` gave, without counting it: it must not be dropped.
+    ///
+    /// # Safety
+    /// The storage lives as long as the result is used.
+    pub unsafe fn from_address(address: usize) -> Storage {
+        Storage(unsafe { Arc::from_raw(address as *const StorageImpl) })
+    }
+    /// A reference that does not keep the storage.
+    pub fn downgrade(&self) -> WeakStorage {
+        WeakStorage(Arc::downgrade(&self.0))
+    }
+    /// The mapping behind the bytes, when they are one.
+    pub fn mapping(&self) -> Option<&Mapping> {
+        match &self.bytes().owner {
+            Owner::Foreign(o) => o.downcast_ref(),
+            _ => None,
+        }
+    }
     fn from_bytes(bytes: Bytes, device: Device, resizable: bool) -> Storage {
         Storage(Arc::new(StorageImpl {
             bytes: UnsafeCell::new(bytes),
@@ -132,9 +231,6 @@ impl Storage {
     pub fn cdata(&self) -> usize {
         Arc::as_ptr(&self.0) as usize
     }
-    pub fn pyobj(&self) -> &AtomicPtr<c_void> {
-        &self.0.pyobj
-    }
     /// The wrapper slot's present value.
     pub fn pyobj_ptr(&self) -> *mut c_void {
         self.0.pyobj.load(Ordering::Relaxed)
@@ -144,7 +240,7 @@ impl Storage {
     /// # Errors
     /// When the memory is borrowed from elsewhere, or exhausted.
     pub fn resize(&self, nbytes: usize) -> Result<()> {
-        if !self.0.resizable {
+        if !self.0.resizable || self.mapping().is_some() {
             bail!(Runtime, "Trying to resize storage that is not resizable");
         }
         let new = Storage::new(nbytes, self.0.device)?;
