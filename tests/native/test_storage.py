@@ -4,7 +4,6 @@ import copy
 import gc
 
 import pytest
-
 import torch
 
 U = torch.UntypedStorage
@@ -69,7 +68,7 @@ def test_items_and_slices():
         s[3]
     with pytest.raises(RuntimeError, match="only a step of 1 is supported"):
         s[::2]
-    with pytest.raises(TypeError, match="can't index a torch.UntypedStorage with str"):
+    with pytest.raises(TypeError, match=r"can't index a torch\.UntypedStorage with str"):
         s["a"]
     with pytest.raises(NotImplementedError):
         U(3, device="meta")[0]
@@ -150,7 +149,7 @@ def test_set():
         x.set_(torch.zeros(2, dtype=torch.int))
     with pytest.raises(RuntimeError, match="the devices must match"):
         x.set_(U(4, device="meta"))
-    with pytest.raises(TypeError, match="invalid combination of arguments - got \\(str\\)"):
+    with pytest.raises(TypeError, match=r"invalid combination of arguments - got \(str\)"):
         x.set_("a")
 
 
@@ -180,9 +179,9 @@ def test_legacy_types():
     assert torch.ones(2, dtype=torch.int).new([1.5]).tolist() == [1]
     with pytest.raises(TypeError, match="expected TensorOptions"):
         torch.FloatTensor(torch.ones(2, dtype=torch.int))
-    with pytest.raises(TypeError, match="torch.cuda.FloatTensor not available"):
+    with pytest.raises(TypeError, match=r"torch\.cuda\.FloatTensor not available"):
         torch.cuda.FloatTensor(3)
     with pytest.raises(ValueError, match="invalid type: 'foo'"):
         torch.ones(2).type("foo")
-    with pytest.raises(TypeError, match="immutable type 'torch.FloatTensor'"):
+    with pytest.raises(TypeError, match=r"immutable type 'torch\.FloatTensor'"):
         torch.FloatTensor.mark = 3

@@ -34,7 +34,7 @@ impl Buffer {
     pub fn data(&self) -> *mut u8 {
         self.view.buf.cast()
     }
-    pub fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.view.len as usize
     }
     pub fn bytes(&self) -> &[u8] {

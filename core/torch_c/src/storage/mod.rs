@@ -172,7 +172,7 @@ fn range(slice: &Bound<'_, PySlice>, nbytes: usize) -> PyResult<(usize, usize)> 
             at.step
         )));
     }
-    Ok((at.start as usize, at.slicelength as usize))
+    Ok((at.start as usize, at.slicelength))
 }
 
 fn weak(reference: &Bound<'_, PyAny>, name: &str) -> PyResult<usize> {
