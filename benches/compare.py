@@ -140,8 +140,8 @@ def write(path, tables, version, command):
     lines = [
         "# Benchmarks",
         "",
-        "Ours beside upstream in one run: both processes hold the same case and are timed in turn; the medians are shown, and",
-        "their ratio (below 1, ours is faster). What runs on one thread is timed by CPU time, the rest by the wall.",
+        "Ours beside upstream in one run: both processes hold the same case and are timed in turn; shown are the",
+        "medians and their ratio (below 1, ours is faster). One thread is timed by CPU time, more by the wall.",
         "",
         f"    {command}",
         "",

@@ -1,7 +1,7 @@
 """One side of a comparison: times cases in its own process, as the lines of its standard input ask.
 
-A request is `list GROUP`, `make GROUP INDEX`, or `time SECONDS`; each gets one line of JSON. The process has one torch, and so
-the other side is another process.
+A request is `list GROUP`, `make GROUP INDEX`, or `time`; each gets one line of JSON. The process has one torch: the
+other side is another process.
 """
 
 import json

@@ -39,7 +39,7 @@ pub fn run(mut args: Args) -> Result {
     }
     if write {
         bench = bench.arg("--write").arg(root().join("docs/benchmarks.md"));
-        bench = bench.args(["--command", &["cargo xtask bench", &names.join(" ")].join(" ").trim_end()]);
+        bench = bench.args(["--command", ["cargo xtask bench", &names.join(" ")].join(" ").trim_end()]);
     }
     bench.run()
 }

@@ -15,6 +15,8 @@ mod complex;
 mod integer;
 pub(crate) mod micro;
 pub(crate) mod pack;
+#[cfg(target_arch = "x86_64")]
+mod pairs;
 pub(crate) mod skinny;
 #[cfg(test)]
 mod tests;
@@ -73,7 +75,18 @@ impl<T> Mat<T> {
     }
 }
 
+/// Whether two types are one.
+#[cfg(target_arch = "x86_64")]
+fn is<A: 'static, B: 'static>() -> bool {
+    std::any::TypeId::of::<A>() == std::any::TypeId::of::<B>()
+}
+
 impl<T> MatMut<T> {
+    /// The same matrix, seen as one of another type of the same size.
+    #[cfg(target_arch = "x86_64")]
+    fn cast<U>(self) -> MatMut<U> {
+        MatMut { ptr: self.ptr.cast(), rs: self.rs, cs: self.cs }
+    }
     pub fn new(ptr: *mut T, rs: isize, cs: isize) -> Self {
         MatMut { ptr, rs, cs }
     }
@@ -166,6 +179,27 @@ unsafe fn product<E: Elem, O: Elem<Acc = E::Acc>>(
     beta: E::Acc,
     c: MatMut<O>,
 ) {
+    #[cfg(target_arch = "x86_64")]
+    if is::<E, half::bf16>() && k >= 8 && pairs::available() {
+        let few = m <= skinny::MAX_ROWS && b.rs == 1;
+        let (x, y) = (Mat::new(a.ptr.cast(), a.rs, a.cs), Mat::new(b.ptr.cast(), b.rs, b.cs));
+        // The accumulator of bfloat16 is f32: this changes no value.
+        let (scale, keep) = (alpha.to_f64() as f32, beta.to_f64() as f32);
+        // SAFETY: the caller's contract; the types are what the casts say.
+        unsafe {
+            if few && is::<O, half::bf16>() {
+                return pairs::dot(m, n, k, scale, x, y, keep, c.cast::<half::bf16>());
+            } else if few && is::<O, f32>() {
+                return pairs::dot(m, n, k, scale, x, y, keep, c.cast::<f32>());
+            } else if (m <= skinny::MAX_AXPY_ROWS && b.cs == 1) || m < 4 {
+                // Reading the matrix once beats packing it.
+            } else if is::<O, half::bf16>() {
+                return pairs::gemm(m, n, k, scale, x, y, keep, c.cast::<half::bf16>());
+            } else if is::<O, f32>() {
+                return pairs::gemm(m, n, k, scale, x, y, keep, c.cast::<f32>());
+            }
+        }
+    }
     // SAFETY: the caller's contract.
     unsafe {
         if m <= skinny::MAX_ROWS && (b.rs == 1 || k == 1) && k >= 4 {

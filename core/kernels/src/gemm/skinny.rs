@@ -17,7 +17,7 @@ const W_ROWS: usize = 4;
 const AXPY_COLS: usize = 1024;
 
 /// Splits `0..n` into ranges that are multiples of `step` and claims them by thread.
-fn split(n: usize, step: usize, work_per_item: usize, f: impl Fn(usize, usize) + Sync) {
+pub(super) fn split(n: usize, step: usize, work_per_item: usize, f: impl Fn(usize, usize) + Sync) {
     let threads = get_num_threads();
     if threads == 1 || n.saturating_mul(work_per_item) < PARALLEL_MIN {
         return f(0, n);

@@ -15,6 +15,8 @@ mod x86;
 
 use crate::elem::Float;
 pub use portable::{Portable, Wide};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86::{Avx512, F32x16};
 
 /// A register of `LANES` floats.
 ///

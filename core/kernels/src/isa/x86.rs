@@ -285,6 +285,14 @@ impl Vector for F64x4 {
 #[derive(Clone, Copy)]
 pub struct F32x16(__m512);
 
+impl F32x16 {
+    /// For kernels that use instructions beyond the interface; inside tasks only (see `Vector`).
+    #[inline(always)]
+    pub(crate) fn from_raw(x: __m512) -> Self {
+        F32x16(x)
+    }
+}
+
 impl Vector for F32x16 {
     arithmetic!(
         f32,
@@ -307,8 +315,13 @@ impl Vector for F32x16 {
 
     #[inline(always)]
     fn reduce_add4(v: [Self; 4]) -> [f32; 4] {
-        // SAFETY: see `Vector`.
-        F32x8::reduce_add4(v.map(|x| unsafe { F32x8(_mm256_add_ps(low(x.0), high(x.0))) }))
+        // No closures: what `array::map` makes of one is not always inlined, and then lacks the instruction set.
+        let mut halves = [F32x8::zero(); 4];
+        for i in 0..4 {
+            // SAFETY: see `Vector`.
+            halves[i] = F32x8(unsafe { _mm256_add_ps(low(v[i].0), high(v[i].0)) });
+        }
+        F32x8::reduce_add4(halves)
     }
 
     #[inline(always)]
