@@ -8,13 +8,14 @@
 //! * [`attention`](mod@attention): scaled dot-product attention that never holds the scores.
 //! * [`conv`]: the gathering that makes convolution a matrix product, and depthwise convolution.
 //! * [`vmath`], [`pointwise`]: elementary functions and contiguous loops over them; conversions.
-//! * [`rows`], [`reduce`]: softmax, normalisation and sums.
+//! * [`rows`], [`reduce`], [`channels`]: softmax, normalisation and sums.
 //! * [`transpose`](mod@transpose): copies between row and column order.
 //! * [`threads`]: the thread pool behind `torch.set_num_threads`.
 //! * [`isa`]: one vector interface over AVX-512, AVX2, NEON, WebAssembly SIMD and portable arrays; kernels are
 //!   written once against it and selected at run time.
 
 pub mod attention;
+pub mod channels;
 mod chunk;
 pub mod conv;
 pub mod elem;

@@ -2,7 +2,7 @@
 
 use crate::cpu::rows::{self, Out, Real, Sum, for_rows};
 use crate::dispatch::{OutSpec, Registry, Returns, Specs};
-use crate::dtype::Convert;
+use crate::dtype::{Convert, Element};
 use crate::iter::default_dtype;
 use crate::ivalue::{Args, IntList};
 use crate::ops::copy::convert;
@@ -89,6 +89,34 @@ pub(crate) fn register(r: &mut Registry) {
         );
         deliver(out, &op::mean_dim.call((t, a.opt_int_list(1)?, a.bool(2)?, out.dtype()))?)
     });
+    for id in [op::all_out, op::any_out, op::all_dims_out, op::any_dims_out, op::all_all_out, op::any_all_out]
+    {
+        r.any_device(id, truth_out(id));
+    }
+    r.structured(
+        op::nansum,
+        |a| {
+            let t = a.tensor(0)?;
+            check!(!t.dtype().is_complex(), NotImplemented; "nansum on CPU does not support complex inputs");
+            sum_meta(a, a.opt_int_list(1)?, a.bool(2)?, 3)
+        },
+        nansum,
+    )
+    .any_device(op::nansum_out, |a| {
+        out_dtype(a.opt_dtype(3)?, a.tensor(4)?)?;
+        let out = a.tensor(4)?;
+        deliver(out, &op::nansum.call((a.tensor(0)?, a.opt_int_list(1)?, a.bool(2)?, out.dtype()))?)
+    })
+    .implicit(op::nanmean, nanmean);
+    r.structured(op::trace, trace_meta, trace);
+    r.explicit(op::_is_all_true, |a| {
+        check!(a.tensor(0)?.dtype() == DType::Bool, Internal; "_is_all_true takes bools");
+        Ok(op::all.call((a.tensor(0)?,))?.into())
+    })
+    .explicit(op::_is_any_true, |a| {
+        check!(a.tensor(0)?.dtype() == DType::Bool, Internal; "_is_any_true takes bools");
+        Ok(op::any.call((a.tensor(0)?,))?.into())
+    });
     r.structured(op::var_correction, |a| var_meta(a, 1), |a, o| var(a, "var", false, o))
         .structured(op::std_correction, |a| var_meta(a, 1), |a, o| var(a, "std", true, o))
         .structured(op::var_mean_correction, |a| var_meta(a, 2), |a, o| var(a, "var_mean", false, o))
@@ -101,32 +129,22 @@ pub(crate) fn register(r: &mut Registry) {
         .implicit(op::std_dim, |a| unbiased_dim(op::std_correction, a))
         .implicit(op::var_mean_dim, |a| unbiased_dim(op::var_mean_correction, a))
         .implicit(op::std_mean_dim, |a| unbiased_dim(op::std_mean_correction, a));
-    r.structured(
-        op::linalg_vector_norm,
-        |a| norm_meta(a.tensor(0)?, a.scalar(1)?, a.opt_int_list(2)?, a.bool(3)?, a.opt_dtype(4)?),
-        |a, o| norm(a.tensor(0)?, a.scalar(1)?, a.opt_int_list(2)?, o),
-    )
-    .structured(
-        op::norm_Scalar,
-        |a| norm_meta(a.tensor(0)?, a.scalar(1)?, None, false, None),
-        |a, o| norm(a.tensor(0)?, a.scalar(1)?, None, o),
-    )
-    .structured(
-        op::norm_ScalarOpt_dtype,
-        |a| norm_meta(a.tensor(0)?, order(a)?, None, false, a.opt_dtype(2)?),
-        |a, o| norm(a.tensor(0)?, order(a)?, None, o),
-    )
-    .structured(
-        op::norm_ScalarOpt_dim,
-        |a| norm_meta(a.tensor(0)?, order(a)?, a.opt_int_list(2)?, a.bool(3)?, None),
-        |a, o| norm(a.tensor(0)?, order(a)?, a.opt_int_list(2)?, o),
-    )
-    .structured(
-        op::norm_ScalarOpt_dim_dtype,
-        |a| norm_meta(a.tensor(0)?, order(a)?, a.opt_int_list(2)?, a.bool(3)?, a.opt_dtype(4)?),
-        |a, o| norm(a.tensor(0)?, order(a)?, a.opt_int_list(2)?, o),
-    )
-    .structured(op::logsumexp, logsumexp_meta, logsumexp);
+    r.any_device(op::var_correction_out, |a| var_out(a, op::var_correction))
+        .any_device(op::std_correction_out, |a| var_out(a, op::std_correction))
+        .implicit(op::var_out, |a| {
+            let correction = Scalar::Int(i64::from(a.bool(2)?));
+            let args = (a.tensor(0)?, a.opt_int_list(1)?, correction, a.bool(3)?, a.tensor(4)?);
+            Ok(op::var_correction_out.call(args)?.into())
+        })
+        .implicit(op::std_out, |a| {
+            let correction = Scalar::Int(i64::from(a.bool(2)?));
+            let args = (a.tensor(0)?, a.opt_int_list(1)?, correction, a.bool(3)?, a.tensor(4)?);
+            Ok(op::std_correction_out.call(args)?.into())
+        });
+    r.structured(op::logsumexp, logsumexp_meta, logsumexp);
+    r.implicit(op::special_logsumexp, |a| {
+        Ok(op::logsumexp.call((a.tensor(0)?, a.int_list(1)?, a.bool(2)?))?.into())
+    });
 }
 
 /// The shape that remains of a reduction.
@@ -234,6 +252,63 @@ fn sum(a: Args<'_>, dims: Option<&[i64]>, out: &[Tensor]) -> Result<()> {
     })
 }
 
+/// Sums what is not NaN.
+fn nansum(a: Args<'_>, out: &[Tensor]) -> Result<()> {
+    let (t, dims) = (a.tensor(0)?, a.opt_int_list(1)?);
+    let mask = mask_of(t, dims)?;
+    let t = &convert(t, out[0].dtype())?;
+    if !t.dtype().is_floating_point() {
+        return sum(a, dims, out);
+    }
+    dispatch!("nansum_cpu", t.dtype(), floating, T => {
+        let o = Out::<T>::of(&out[0]);
+        for_rows::<T>(t, mask, |i, x| {
+            let kept: Vec<T> = x.iter().copied().filter(|v| !v.nan()).collect();
+            // SAFETY: one write to each result.
+            unsafe { o.set(i, T::down(rows::sum(&kept))) }
+        })
+    })
+}
+
+/// nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
+fn nanmean(a: Args<'_>) -> Result<Returns> {
+    let (t, dims, keepdim) = (a.tensor(0)?, a.opt_int_list(1)?, a.bool(2)?);
+    check!(
+        t.dtype().is_floating_point() || t.dtype().is_complex(),
+        NotImplemented;
+        "nanmean(): expected input to have floating point or complex dtype but got {}",
+        t.dtype()
+    );
+    let there = op::logical_not.call((op::isnan.call((op::detach.call((t,))?,))?,))?;
+    let count = op::sum_dim_IntList.call((there, dims, keepdim))?;
+    let sum = op::nansum.call((t, dims, keepdim, a.opt_dtype(3)?))?;
+    Ok(op::div_Tensor.call((sum, count))?.into())
+}
+
+/// trace(Tensor self) -> Tensor
+fn trace_meta(a: Args<'_>) -> Result<Specs> {
+    let t = a.tensor(0)?;
+    check!(t.dim() == 2, "trace: expected a matrix, but got tensor with dim {}", t.dim());
+    Ok(OutSpec::new(IntList::new(), summed_dtype(t, None), t.device()).into())
+}
+
+fn trace(a: Args<'_>, out: &[Tensor]) -> Result<()> {
+    let t = a.tensor(0)?;
+    let n = t.sizes()[0].min(t.sizes()[1]);
+    let step = t.strides()[0] + t.strides()[1];
+    let diagonal = t.alias_with(IntList::from_slice(&[n]), IntList::from_slice(&[step]), t.storage_offset());
+    diagonal.set_key_set(t.key_set());
+    if t.dtype() == DType::Bool {
+        return Err(crate::Error::dtype_not_implemented("trace", t.dtype()));
+    }
+    let wide = convert(&diagonal, out[0].dtype())?;
+    dispatch!("trace", wide.dtype(), all_complex, T => {
+        let o = Out::<T>::of(&out[0]);
+        // SAFETY: one write to the only result.
+        for_rows::<T>(&wide, 1, |i, x| unsafe { o.set(i, T::down(rows::sum(x))) })
+    })
+}
+
 fn mean_meta(a: Args<'_>, dims: Option<&[i64]>, keepdim: bool, dtype: usize) -> Result<Specs> {
     let t = a.tensor(0)?;
     let given = a.opt_dtype(dtype)?;
@@ -309,6 +384,32 @@ fn truth(a: Args<'_>, dims: Option<&[i64]>, all: bool, out: &[Tensor]) -> Result
     }))
 }
 
+/// Truth goes to bools, or to bytes by way of bytes.
+fn truth_out(id: OpId) -> crate::dispatch::operator::ArgsFn {
+    fn run(a: Args<'_>, out: &Tensor, f: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Returns> {
+        check!(
+            matches!(out.dtype(), DType::Bool | DType::Byte),
+            "all only supports bool tensor for result, got: {}",
+            out.dtype()
+        );
+        let t = a.tensor(0)?;
+        let t = if out.dtype() == DType::Byte { op::to_dtype.call((t, DType::Byte))? } else { t.clone() };
+        deliver(out, &f(&t)?)
+    }
+    match id {
+        op::all_out => |a| run(a, a.tensor(3)?, |t| op::all_dim.call((t, a.int(1)?, a.bool(2)?))),
+        op::any_out => |a| run(a, a.tensor(3)?, |t| op::any_dim.call((t, a.int(1)?, a.bool(2)?))),
+        op::all_dims_out => {
+            |a| run(a, a.tensor(3)?, |t| op::all_dims.call((t, a.opt_int_list(1)?, a.bool(2)?)))
+        }
+        op::any_dims_out => {
+            |a| run(a, a.tensor(3)?, |t| op::any_dims.call((t, a.opt_int_list(1)?, a.bool(2)?)))
+        }
+        op::all_all_out => |a| run(a, a.tensor(1)?, |t| op::all.call((t,))),
+        _ => |a| run(a, a.tensor(1)?, |t| op::any.call((t,))),
+    }
+}
+
 fn count_meta(a: Args<'_>, dims: Option<&[i64]>) -> Result<Specs> {
     let t = a.tensor(0)?;
     Ok(spec(t, mask_of(t, dims)?, false, DType::Long).into())
@@ -332,7 +433,10 @@ fn var_meta(a: Args<'_>, results: usize) -> Result<Specs> {
         "std and var only support floating point and complex dtypes"
     );
     let s = spec(t, mask_of(t, a.opt_int_list(1)?)?, a.bool(3)?, t.dtype());
-    Ok(std::iter::repeat_n(s, results).collect())
+    // The variance of complex numbers is real, their mean is not.
+    let mut specs: Specs = std::iter::repeat_n(s, results).collect();
+    specs[0].dtype = t.dtype().to_real();
+    Ok(specs)
 }
 
 fn var(a: Args<'_>, name: &str, root: bool, out: &[Tensor]) -> Result<()> {
@@ -350,21 +454,61 @@ fn var(a: Args<'_>, name: &str, root: bool, out: &[Tensor]) -> Result<()> {
         )?;
     }
     let free = (n - correction).max(0.0);
+    let finish = |m2: f64| if root { (m2 / free).sqrt() } else { m2 / free };
+    if t.dtype().is_complex() {
+        return match t.dtype() {
+            DType::ComplexFloat => complex_var::<f32>(t, mask, finish, out),
+            _ => complex_var::<f64>(t, mask, finish, out),
+        };
+    }
     dispatch!("std_cpu", t.dtype(), floating, T => {
         let o = Out::<T>::of(&out[0]);
         let means = out.get(1).map(Out::<T>::of);
         for_rows::<T>(t, mask, |i, x| {
             let (mean, m2) = rows::moments(x);
-            let v = m2 / free;
             // SAFETY: one write to each result.
             unsafe {
-                o.set(i, <T as Real>::of(if root { v.sqrt() } else { v }));
+                o.set(i, <T as Real>::of(finish(m2)));
                 if let Some(means) = means {
                     means.set(i, <T as Real>::of(mean));
                 }
             }
         })
     })
+}
+
+/// Variances (or deviations) of complex numbers: those of both parts together.
+fn complex_var<T>(t: &Tensor, mask: u64, finish: impl Fn(f64) -> f64 + Sync, out: &[Tensor]) -> Result<()>
+where
+    T: Real,
+    Complex<T>: Element,
+{
+    let o = Out::<T>::of(&out[0]);
+    let means = out.get(1).map(Out::<Complex<T>>::of);
+    for_rows::<Complex<T>>(t, mask, |i, x| {
+        let parts = |f: fn(&Complex<T>) -> f64| rows::moments(&x.iter().map(f).collect::<Vec<f64>>());
+        let ((re, a), (im, b)) = (parts(|z| z.re.wide()), parts(|z| z.im.wide()));
+        // SAFETY: one write to each result.
+        unsafe {
+            o.set(i, <T as Real>::of(finish(a + b)));
+            if let Some(means) = means {
+                means.set(i, Complex::new(<T as Real>::of(re), <T as Real>::of(im)));
+            }
+        }
+    })
+}
+
+/// The out overload computes in the dtype of its target.
+fn var_out(a: Args<'_>, id: OpId) -> Result<Returns> {
+    let (t, out) = (a.tensor(0)?, a.tensor(4)?);
+    check!(
+        !t.dtype().is_complex() && out.dtype().is_floating_point() || t.dtype().to_real() == out.dtype(),
+        "std and var: result type {} can't be cast to the desired output type {}",
+        t.dtype(),
+        out.dtype()
+    );
+    let t = if t.dtype().is_complex() { t.clone() } else { convert(t, out.dtype())? };
+    deliver(out, &id.call((t, a.opt_int_list(1)?, a.opt_scalar(2)?, a.bool(3)?))?)
 }
 
 fn unbiased(base: OpId, a: Args<'_>) -> Result<Returns> {
@@ -377,100 +521,6 @@ fn unbiased_dim(base: OpId, a: Args<'_>) -> Result<Returns> {
     let correction = Scalar::Int(i64::from(a.bool(2)?));
     let out = base.call_all((a.tensor(0)?, a.opt_int_list(1)?, correction, a.bool(3)?))?;
     Ok(Returns(out.into_iter().collect()))
-}
-
-/// The order of a norm; two when none is given.
-fn order(a: Args<'_>) -> Result<Scalar> {
-    Ok(a.opt_scalar(1)?.unwrap_or(Scalar::Int(2)))
-}
-
-fn real_dtype(d: DType) -> DType {
-    match d {
-        DType::ComplexHalf => DType::Half,
-        DType::ComplexFloat => DType::Float,
-        DType::ComplexDouble => DType::Double,
-        other => other,
-    }
-}
-
-fn norm_meta(
-    t: &Tensor,
-    ord: Scalar,
-    dims: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<DType>,
-) -> Result<Specs> {
-    check!(
-        t.dtype().is_floating_point() || t.dtype().is_complex(),
-        NotImplemented;
-        "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {}",
-        t.dtype().scalar_type_name()
-    );
-    let mask = mask_of(t, dims)?;
-    let p = ord.to_f64();
-    if t.numel() == 0 && (p < 0.0 || p == f64::INFINITY) && reduced_count(t, mask) == 0 {
-        check!(
-            dims.is_some_and(|d| !d.is_empty()),
-            "linalg.vector_norm cannot compute the {} norm on an empty tensor because the operation does not have an identity",
-            if p == f64::INFINITY { "inf".to_string() } else { format!("{p}") }
-        );
-        for (d, &s) in t.sizes().iter().enumerate() {
-            check!(
-                mask & (1 << d) == 0 || s != 0,
-                "linalg.vector_norm cannot compute the {p} norm on the dimension {d} because this dimension is empty and the \
-                 operation does not have an identity"
-            );
-        }
-    }
-    Ok(spec(t, mask, keepdim, real_dtype(dtype.unwrap_or(t.dtype()))).into())
-}
-
-/// The absolute value in double precision.
-trait Magnitude: Copy {
-    fn magnitude(self) -> f64;
-}
-macro_rules! magnitude { ($($t:ty),*) => {$(impl Magnitude for $t {
-    #[inline(always)]
-    fn magnitude(self) -> f64 { self.wide().abs() }
-})*}; }
-magnitude!(f32, f64, half::f16, half::bf16);
-impl Magnitude for Complex<f32> {
-    fn magnitude(self) -> f64 {
-        f64::from(self.norm())
-    }
-}
-impl Magnitude for Complex<f64> {
-    fn magnitude(self) -> f64 {
-        self.norm()
-    }
-}
-
-fn norm(t: &Tensor, ord: Scalar, dims: Option<&[i64]>, out: &[Tensor]) -> Result<()> {
-    let mask = mask_of(t, dims)?;
-    let p = ord.to_f64();
-    dispatch!("norm_cpu", out[0].dtype(), floating, O => dispatch!("norm_cpu", t.dtype(), floating_complex, T => {
-        let o = Out::<O>::of(&out[0]);
-        for_rows::<T>(t, mask, |i, x| {
-            let m = x.iter().map(|v| v.magnitude());
-            let nan_max = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) };
-            let nan_min = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { a.min(b) };
-            let v = if p == 0.0 {
-                m.filter(|v| *v != 0.0).count() as f64
-            } else if p == 1.0 {
-                m.sum()
-            } else if p == 2.0 {
-                m.map(|v| v * v).sum::<f64>().sqrt()
-            } else if p == f64::INFINITY {
-                m.fold(0.0, nan_max)
-            } else if p == f64::NEG_INFINITY {
-                m.fold(f64::INFINITY, nan_min)
-            } else {
-                m.map(|v| v.powf(p)).sum::<f64>().powf(1.0 / p)
-            };
-            // SAFETY: one write to each result.
-            unsafe { o.set(i, <O as Real>::of(v)) }
-        })
-    }))
 }
 
 /// logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor
@@ -489,6 +539,11 @@ fn logsumexp_meta(a: Args<'_>) -> Result<Specs> {
 fn logsumexp(a: Args<'_>, out: &[Tensor]) -> Result<()> {
     let t = &convert(a.tensor(0)?, out[0].dtype())?;
     let mask = mask_of(t, Some(a.int_list(1)?))?;
+    match t.dtype() {
+        DType::ComplexFloat => return complex_logsumexp::<f32>(t, mask, &out[0]),
+        DType::ComplexDouble => return complex_logsumexp::<f64>(t, mask, &out[0]),
+        _ => {}
+    }
     dispatch!("logsumexp", t.dtype(), floating, T => {
         let o = Out::<T>::of(&out[0]);
         for_rows::<T>(t, mask, |i, x| {
@@ -501,5 +556,23 @@ fn logsumexp(a: Args<'_>, out: &[Tensor]) -> Result<()> {
             // SAFETY: one write to each result.
             unsafe { o.set(i, <T as Real>::of(v)) }
         })
+    })
+}
+
+/// The greatest real part is taken out of the exponentials.
+fn complex_logsumexp<T>(t: &Tensor, mask: u64, out: &Tensor) -> Result<()>
+where
+    T: Real,
+    Complex<T>: Element,
+{
+    let o = Out::<Complex<T>>::of(out);
+    for_rows::<Complex<T>>(t, mask, |i, x| {
+        let nan_max = |m: f64, v: f64| if m.is_nan() || v.is_nan() { f64::NAN } else { m.max(v) };
+        let max = x.iter().map(|z| z.re.wide()).fold(f64::NEG_INFINITY, nan_max);
+        let shift = if max.is_finite() { max } else { 0.0 };
+        let wide = |z: &Complex<T>| Complex::new(z.re.wide() - shift, z.im.wide()).exp();
+        let sum = x.iter().map(wide).fold(Complex::new(0.0, 0.0), |a, b| a + b).ln() + shift;
+        // SAFETY: one write to each result.
+        unsafe { o.set(i, Complex::new(<T as Real>::of(sum.re), <T as Real>::of(sum.im))) }
     })
 }
