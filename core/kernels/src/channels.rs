@@ -64,11 +64,11 @@ unsafe fn moments<E: Elem>(pieces: usize, step: usize, n: usize, x: *const E) ->
         })
     };
     let count = (pieces * n) as f64;
-    let rough = E::Acc::from_f64(pass(E::Acc::ZERO).0 / count);
-    // The second pass corrects the rounding of the first.
-    let (rest, squares) = pass(rough);
+    let mean = pass(E::Acc::ZERO).0 / count;
+    // Deviations are from the mean as `E::Acc` has it; what that lost comes off the variance.
+    let (rest, squares) = pass(E::Acc::from_f64(mean));
     let shift = rest / count;
-    (rough.to_f64() + shift, (squares / count - shift * shift).max(0.0))
+    (mean, (squares / count - shift * shift).max(0.0))
 }
 
 /// Mean and biased variance of each channel, into `out`.
