@@ -64,9 +64,18 @@ fn own(name: &str, class: &PyOnceLock<Py<PyType>>, message: String) -> PyErr {
     })
 }
 
+/// The payload of a panic that stands for memory that ran out where Rust has no way to say so.
+pub struct Exhausted {
+    /// How much was asked for.
+    pub bytes: usize,
+}
+
 /// The text of a panic, as an exception that leaves the interpreter usable.
 #[cold]
 pub fn from_panic(payload: Box<dyn Any + Send>) -> PyErr {
+    if let Some(Exhausted { bytes }) = payload.downcast_ref() {
+        return PyMemoryError::new_err(format!("not enough memory: {bytes} bytes were asked for"));
+    }
     let text = match payload.downcast_ref::<&'static str>() {
         Some(text) => (*text).to_owned(),
         None => payload.downcast_ref::<String>().cloned().unwrap_or_else(|| "unknown panic".into()),

@@ -26,7 +26,7 @@ DEFAULTS = {
 }
 
 # Modules of the standard library that Pyodide lacks, as files in `stdlib/`.
-SUPPLIED = ("_multiprocessing", "_posixshmem")
+SUPPLIED = ("_multiprocessing", "_posixshmem", "fcntl")
 
 
 class Supplied(importlib.abc.MetaPathFinder):

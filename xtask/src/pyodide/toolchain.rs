@@ -74,7 +74,11 @@ pub fn environment(command: Sh) -> Result<Sh> {
     ];
     let mut command = command;
     match find() {
-        Toolchain::Rustup => flags.push("-Clink-arg=-sSIDE_MODULE=2".into()),
+        Toolchain::Rustup => {
+            flags.push("-Clink-arg=-sSIDE_MODULE=2".into());
+            // For the unstable hook that `pyodide/src/lib.rs` sets.
+            command = command.env("RUSTC_BOOTSTRAP", "_C");
+        }
         Toolchain::Packaged => {
             // Debian's rustc looks for a self-contained wasm linker that it does not ship.
             let own = [
