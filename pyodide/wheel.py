@@ -68,6 +68,9 @@ SOURCE_READ = (
     "torch/_decomp/decompositions.py",
     "torch/_decomp/decompositions_for_jvp.py",
     "torch/_refs/__init__.py",
+    # Scripted as they are imported.
+    "torch/jit/_decompositions.py",
+    "torch/jit/_shape_functions.py",
 )
 # Folders whose modules are found by listing the `.py` files in them.
 SOURCE_LISTED = ("torch/_export/db/examples", "torch/_dynamo/backends", "torch/_inductor/kernel")

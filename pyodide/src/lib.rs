@@ -21,7 +21,8 @@ fn torch_c(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// full here; as a panic it becomes a `MemoryError` on the way out.
 #[cfg(target_os = "emscripten")]
 fn exhausted(layout: std::alloc::Layout) {
-    std::panic::panic_any(torchnative_c::error::Exhausted { bytes: layout.size() });
+    // Without the panic hook, which would print.
+    std::panic::resume_unwind(Box::new(torchnative_c::error::Exhausted { bytes: layout.size() }));
 }
 
 /// Panics, so that the tests can see a panic arrive as a Python exception on this target too.
