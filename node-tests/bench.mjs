@@ -1,6 +1,8 @@
-// Times in Pyodide under Node, as one JSON object on standard output.
+// Times in Pyodide under Node, as a table beside upstream's.
 //
-//   node bench.mjs --modules DIR --release pyodide-314 --wheels DIR --wheels DIR [--checkpoint DIR]
+//   node bench.mjs --modules DIR --release pyodide-314 --wheels DIR --wheels DIR [--checkpoint DIR] [--beside JSON]
+//
+// JSON is what `python/bench.py` prints when upstream's interpreter runs it.
 import path from "node:path";
 
 import { boot, flags, text } from "./boot.mjs";
@@ -10,10 +12,10 @@ const release = given.release ?? "pyodide-314";
 const here = import.meta.dirname;
 const mounts = { "/tests": path.join(here, "python"), "/demo": path.join(here, "../xtask/py") };
 if (given.checkpoint) mounts["/checkpoint"] = given.checkpoint;
-const times = {};
+const ours = {};
 let start = performance.now();
 const lap = (name) => {
-  times[name] = (performance.now() - start) / 1000;
+  ours[name] = (performance.now() - start) / 1000;
   start = performance.now();
 };
 try {
@@ -24,13 +26,20 @@ try {
     await py.runPythonAsync(`import micropip\nawait micropip.install(${JSON.stringify(name)})`);
     lap(`install ${name} (s)`);
   }
-  await py.runPythonAsync("import torch");
-  lap("import torch (s)");
-  await py.runPythonAsync(`import sys; sys.path += ["/tests", "/demo"]`);
+  py.runPython(`import sys; sys.path += ["/tests", "/demo"]`);
   const measured = await py.runPythonAsync(`import bench\nbench.main(${model ? '"/checkpoint"' : ""})`);
-  console.log(JSON.stringify({ release, times, ...JSON.parse(measured), heap: py._module.HEAPU8.length }));
+  Object.assign(ours, JSON.parse(measured));
+  ours["heap (MiB)"] = py._module.HEAPU8.length / 2 ** 20;
 } catch (error) {
   console.error(text(error));
   process.exit(1);
 }
+const theirs = given.beside ? JSON.parse(given.beside) : {};
+const number = (value) => (typeof value === "number" ? Number(value.toPrecision(3)).toString() : "-");
+const rows = Object.entries(ours).map(([name, value]) => {
+  const ratio = typeof theirs[name] === "number" && value ? number(value / theirs[name]) : "-";
+  return [name, number(value), number(theirs[name]), ratio];
+});
+console.log(`| ${release} under Node, one thread | Pyodide | upstream, native | ratio |\n| --- | --- | --- | --- |`);
+for (const row of rows) console.log(`| ${row.join(" | ")} |`);
 process.exit(0);

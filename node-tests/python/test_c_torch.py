@@ -98,6 +98,56 @@ def test_memory_that_is_not_there():
     assert torch.empty(2**20).numel() == 2**20
 
 
+def test_memory_that_runs_out_inside_the_core():
+    kept = torch.arange(5)
+    for _ in range(2):
+        raises(MemoryError, torch._C._torchnative_exhaust, "not enough memory")
+    blocks = []
+    try:
+        while True:
+            blocks.append(torch.zeros(2**26))
+    except (RuntimeError, MemoryError) as error:
+        assert "memory" in str(error)
+    assert 8 <= len(blocks) < 17, len(blocks)
+    del blocks
+    assert kept.sum().item() == 10 and torch.ones(2**26).sum().item() == 2**26
+
+
+def test_sizes_past_32_bits():
+    meta = torch.empty(2**33, 2, device="meta")
+    assert meta.numel() == 2**34 and meta.stride() == (2, 1) and (meta + 1).shape == (2**33, 2)
+    assert meta[2**32 :, 1].storage_offset() == 2**33 + 1
+    assert meta.untyped_storage().nbytes() == 2**36
+    one = torch.ones(1)
+    wide = one.expand(2**33)
+    assert wide.numel() == 2**33 and wide[2**32 + 7].item() == 1.0 and len(wide) == 2**33
+    assert wide.view(2**31, 4).shape == (2**31, 4) and wide[-3:].tolist() == [1.0, 1.0, 1.0]
+    refused = (RuntimeError, MemoryError)
+    for work in (
+        wide.contiguous,
+        lambda: wide + 1,
+        lambda: torch.zeros(2**33),
+        lambda: torch.arange(2**33),
+        lambda: torch.empty(2**30, dtype=torch.float64),
+        lambda: torch.empty_strided((2,), (2**33,)),
+        lambda: torch.empty(0).resize_(2**33),
+        lambda: torch.zeros(4).as_strided((2,), (2**32,)),
+        lambda: torch.zeros(2**62, 2**62),
+        lambda: one.repeat(2**33),
+        lambda: torch.randperm(2**33),
+        lambda: torch.cat([wide, wide]),
+    ):
+        try:
+            result = work()
+        except refused:
+            continue
+        raise AssertionError(f"made {tuple(result.shape)}")
+    assert torch.empty(0, 2**40).numel() == 0
+    raises(TypeError, lambda: torch.empty(2**64))
+    raises(RuntimeError, lambda: torch.empty(-1))
+    assert one.item() == 1.0
+
+
 def test_memory_is_given_back():
     # 4 GiB in all: without reuse the heap would overflow.
     for _ in range(64):

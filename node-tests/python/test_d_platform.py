@@ -8,6 +8,22 @@ import torch
 from harness import needs_transformers
 
 
+def test_file_locks():
+    """Pyodide 0.29 has no `fcntl`; ours excludes as the system's does, inside the one process there is."""
+    import fcntl
+
+    path = "/tmp/locked"
+    with open(path, "w") as first, open(path) as second:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        fcntl.flock(first, fcntl.LOCK_UN)
+        fcntl.flock(second.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(second, fcntl.LOCK_UN)
+    from filelock import FileLock
+
+    with FileLock("/tmp/other.lock"):
+        assert os.path.exists("/tmp/other.lock")
+
+
 @needs_transformers
 def test_sharded_checkpoint_loads_without_threads():
     from transformers import LlamaConfig, LlamaForCausalLM

@@ -3,10 +3,10 @@
 
 use crate::args::Args;
 use crate::sh::{Result, root, sh};
-use crate::{dev, fail, oracle, vendor};
+use crate::{dev, fail, oracle, pyodide, vendor};
 
 pub const HELP: &str = "benchmark against upstream, side by side in one run: all groups, or those named\n\
-    (dispatch, gemm, model, import; --only TEXT, --samples N; --write updates docs/benchmarks.md)";
+    (dispatch, gemm, model, import; pyodide, when named; --only TEXT, --samples N; --write updates docs/benchmarks.md)";
 
 /// The groups of `benches/cases.py`, and the start.
 const GROUPS: [&str; 4] = ["dispatch", "gemm", "model", "import"];
@@ -15,8 +15,15 @@ pub fn run(mut args: Args) -> Result {
     let only = args.value("--only")?;
     let samples = args.number("--samples")?;
     let write = args.switch("--write");
-    let names = args.names();
+    let mut names = args.names();
     args.finish()?;
+    if names.iter().any(|name| name == "pyodide") {
+        names.retain(|name| name != "pyodide");
+        pyodide::bench::run()?;
+        if names.is_empty() {
+            return Ok(());
+        }
+    }
     if let Some(name) = names.iter().find(|name| !GROUPS.contains(&name.as_str())) {
         fail!("there is no group `{name}`; there are {}", GROUPS.join(", "));
     }

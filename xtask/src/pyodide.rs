@@ -10,6 +10,7 @@ use crate::doctor::Check;
 use crate::sh::{Result, Sh, root, say, sh, step};
 use crate::{cache, checkpoint, fail, vendor, venv};
 
+pub mod bench;
 mod node;
 mod toolchain;
 
@@ -61,14 +62,6 @@ pub fn test(files: &[&str]) -> Result<(bool, String)> {
         text += &printed;
     }
     Ok((succeeded, text))
-}
-
-/// Times in Pyodide, as the JSON object that `node-tests/bench.mjs` prints.
-#[expect(dead_code, reason = "the command that prints it is next")]
-pub fn bench() -> Result<String> {
-    let node = Node::ensure()?;
-    pack(&node, DEMO, false)?;
-    runner(&node, "bench.mjs", DEMO)?.arg("--checkpoint").arg(checkpoint::folder()?).output()
 }
 
 /// What [`crate::doctor`] should look at for this half.
