@@ -10,7 +10,7 @@ pub(crate) fn register(r: &mut Registry) {
     r.any_device(op::set__source_Storage, |a| {
         let t = a.tensor(0)?;
         let s = storage(a, 1)?;
-        let n = (s.nbytes() / t.itemsize()) as i64;
+        let n = (s.size() / t.itemsize() as u64) as i64;
         set(t, s, 0, &[n], &[1])
     });
     r.any_device(op::set__source_Storage_storage_offset, |a| {
@@ -60,7 +60,7 @@ fn set(t: &Tensor, s: Storage, offset: i64, sizes: &[i64], strides: &[i64]) -> R
         &strides[..]
     );
     let need = shape::storage_nbytes(sizes, &strides, t.itemsize(), offset)?;
-    if need > s.nbytes() {
+    if need > s.size() {
         s.resize(need)?;
     }
     t.set_storage(s);

@@ -124,11 +124,11 @@ fn strided_geometry(a: Args<'_>) -> Result<Geometry> {
     check!(offset >= 0, "Tensor: invalid storage offset {offset}");
     let need = shape::storage_nbytes(sizes, strides, t.itemsize(), offset)?;
     check!(
-        need <= t.storage().nbytes() || t.is_meta(),
+        need <= t.storage().size() || t.is_meta(),
         "setStorage: sizes {sizes:?}, strides {strides:?}, storage offset {offset}, and itemsize {} requiring a storage size of \
          {need} are out of bounds for storage of size {}",
         t.itemsize(),
-        t.storage().nbytes()
+        t.storage().size()
     );
     Ok((IntList::from_slice(sizes), IntList::from_slice(strides), offset))
 }

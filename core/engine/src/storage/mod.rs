@@ -28,7 +28,8 @@ enum Owner {
 
 struct Bytes {
     data: *mut u8,
-    nbytes: usize,
+    /// On the meta device possibly more than the address space holds.
+    nbytes: u64,
     owner: Owner,
 }
 
@@ -108,14 +109,12 @@ impl WeakStorage {
     }
 }
 
-fn allocate(nbytes: usize) -> Result<*mut u8> {
+fn allocate(nbytes: u64) -> Result<*mut u8> {
     if nbytes == 0 {
         return Ok(std::ptr::null_mut());
     }
-    let layout = match Layout::from_size_align(nbytes, ALIGNMENT) {
-        Ok(l) => l,
-        Err(_) => bail!(Memory, "cannot allocate {nbytes} bytes"),
-    };
+    let layout = usize::try_from(nbytes).ok().and_then(|n| Layout::from_size_align(n, ALIGNMENT).ok());
+    let Some(layout) = layout else { bail!(Memory, "cannot allocate {nbytes} bytes") };
     // SAFETY: the size is not zero.
     let p = unsafe { alloc(layout) };
     if p.is_null() {
@@ -132,9 +131,9 @@ impl Storage {
     ///
     /// # Errors
     /// When memory is exhausted, or the device has no allocator here.
-    pub fn new(nbytes: usize, device: Device) -> Result<Storage> {
+    pub fn new(nbytes: u64, device: Device) -> Result<Storage> {
         let bytes = if device.is_cpu() {
-            Bytes { data: allocate(nbytes)?, nbytes, owner: Owner::Heap(nbytes) }
+            Bytes { data: allocate(nbytes)?, nbytes, owner: Owner::Heap(nbytes as usize) }
         } else if device.is_meta() {
             Bytes { data: std::ptr::null_mut(), nbytes, owner: Owner::None }
         } else {
@@ -147,7 +146,8 @@ impl Storage {
     /// # Safety
     /// `data` points to `nbytes` valid bytes as long as `owner` lives.
     pub unsafe fn from_foreign(data: *mut u8, nbytes: usize, owner: Box<dyn Any + Send>) -> Storage {
-        Self::from_bytes(Bytes { data, nbytes, owner: Owner::Foreign(owner) }, Device::CPU, false)
+        let bytes = Bytes { data, nbytes: nbytes as u64, owner: Owner::Foreign(owner) };
+        Self::from_bytes(bytes, Device::CPU, false)
     }
     /// Memory of a mapped file or of a region shared with other processes. Not resizable.
     pub fn from_mapping(mapping: Mapping) -> Storage {
@@ -210,7 +210,12 @@ impl Storage {
     pub fn data_ptr(&self) -> *mut u8 {
         self.bytes().data
     }
+    /// The bytes in memory. The size of a meta storage may not fit; `size` tells it.
     pub fn nbytes(&self) -> usize {
+        usize::try_from(self.bytes().nbytes).unwrap_or(usize::MAX)
+    }
+    /// The size in bytes, exact on every device.
+    pub fn size(&self) -> u64 {
         self.bytes().nbytes
     }
     pub fn device(&self) -> Device {
@@ -239,12 +244,12 @@ impl Storage {
     ///
     /// # Errors
     /// When the memory is borrowed from elsewhere, or exhausted.
-    pub fn resize(&self, nbytes: usize) -> Result<()> {
+    pub fn resize(&self, nbytes: u64) -> Result<()> {
         if !self.0.resizable || self.mapping().is_some() {
             bail!(Runtime, "Trying to resize storage that is not resizable");
         }
         let new = Storage::new(nbytes, self.0.device)?;
-        let n = self.nbytes().min(nbytes);
+        let n = self.size().min(nbytes) as usize;
         if n > 0 && !self.data_ptr().is_null() && !new.data_ptr().is_null() {
             // SAFETY: both regions hold at least `n` bytes and are distinct allocations.
             unsafe { std::ptr::copy_nonoverlapping(self.data_ptr(), new.data_ptr(), n) }
@@ -263,6 +268,6 @@ impl Storage {
 
 impl std::fmt::Debug for Storage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Storage({} bytes on {})", self.nbytes(), self.device())
+        write!(f, "Storage({} bytes on {})", self.size(), self.device())
     }
 }

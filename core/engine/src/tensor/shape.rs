@@ -357,8 +357,8 @@ pub fn infer_dense_strides(sizes: &[i64], strides: &[i64]) -> IntList {
 /// Bytes that a strided region needs, from its first element on.
 ///
 /// # Errors
-/// Negative sizes or strides, or a size past the address space.
-pub fn storage_nbytes(sizes: &[i64], strides: &[i64], itemsize: usize, offset: i64) -> Result<usize> {
+/// Negative sizes or strides, or a size past 63 bits. What memory cannot hold, its allocation refuses.
+pub fn storage_nbytes(sizes: &[i64], strides: &[i64], itemsize: usize, offset: i64) -> Result<u64> {
     let mut last = 0i128;
     for (s, st) in sizes.iter().zip(strides) {
         if *s == 0 {
@@ -368,10 +368,10 @@ pub fn storage_nbytes(sizes: &[i64], strides: &[i64], itemsize: usize, offset: i
     }
     let bytes = (offset as i128 + last + 1) * itemsize as i128;
     check!(
-        bytes >= 0 && bytes <= isize::MAX as i128,
+        bytes >= 0 && bytes <= i64::MAX as i128,
         "Storage size calculation overflowed with sizes={sizes:?} and strides={strides:?}"
     );
-    Ok(bytes as usize)
+    Ok(bytes as u64)
 }
 
 /// Prints `[2, 3]` as upstream prints shapes.

@@ -150,7 +150,7 @@ pub fn from_buffer<'py>(
     if !plain {
         return Err(error::runtime(format!("Unknown type: {}", dtype.scalar_type_name())));
     }
-    let storage = super::allocate(count as usize * size, Device::CPU)?;
+    let storage = super::allocate(count as u64 * size as u64, Device::CPU)?;
     decode(&storage, &view.bytes()[offset as usize..], dtype, swapped);
     super::wrap(py, storage)
 }

@@ -86,7 +86,7 @@ pub fn read(
     }
     let storage = match into {
         Some(storage) => storage.clone(),
-        None => super::allocate(nbytes, Device::CPU)?,
+        None => super::allocate(nbytes as u64, Device::CPU)?,
     };
     // SAFETY: written at once.
     let out = unsafe { data(&storage) };

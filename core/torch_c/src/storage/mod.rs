@@ -121,9 +121,9 @@ fn mismatch(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> Py
     ))
 }
 
-fn size_of(n: &Bound<'_, PyAny>) -> PyResult<usize> {
+fn size_of(n: &Bound<'_, PyAny>) -> PyResult<u64> {
     let n: i64 = n.call_method0("__index__")?.extract()?;
-    usize::try_from(n).map_err(|_| {
+    u64::try_from(n).map_err(|_| {
         error::runtime(format!(
             "[enforce fail at alloc_cpu.cpp:98] ((ptrdiff_t)nbytes) >= 0. alloc_cpu() seems to have been called with negative \
              number: {}",
@@ -143,7 +143,7 @@ fn byte(value: &Bound<'_, PyAny>) -> PyResult<Option<u8>> {
     }))
 }
 
-fn allocate(nbytes: usize, device: Device) -> PyResult<Storage> {
+fn allocate(nbytes: u64, device: Device) -> PyResult<Storage> {
     if device.ty == DeviceType::Cuda {
         Python::attach(|py| py.import("torch.cuda")?.call_method0("_lazy_init").map(drop))?;
     }
@@ -236,7 +236,7 @@ impl PyStorage {
                         kind(&items)
                     )));
                 }
-                let storage = allocate(items.len()?, to)?;
+                let storage = allocate(items.len()? as u64, to)?;
                 for i in 0..items.len()? {
                     let item = items.get_item(i)?;
                     let Some(v) = byte(&item)? else {
@@ -363,8 +363,8 @@ impl PyStorage {
         Ok(slf.clone())
     }
 
-    fn nbytes(slf: &Bound<'_, Self>) -> usize {
-        handle(slf).nbytes()
+    fn nbytes(slf: &Bound<'_, Self>) -> u64 {
+        handle(slf).size()
     }
 
     fn data_ptr(slf: &Bound<'_, Self>) -> usize {

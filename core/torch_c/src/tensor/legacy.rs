@@ -251,6 +251,6 @@ fn from_storage(o: &Bound<'_, PyAny>, what: LegacyType) -> PyResult<Option<Tenso
             d.scalar_type_name()
         )));
     }
-    let n = (storage.nbytes() / what.dtype.itemsize()) as i64;
+    let n = (storage.size() / what.dtype.itemsize() as u64) as i64;
     Ok(Some(Tensor::from_storage(storage, what.dtype, [n][..].into(), [1][..].into(), 0)))
 }
