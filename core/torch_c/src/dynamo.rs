@@ -18,6 +18,7 @@ static SKIP_GUARDS: AtomicBool = AtomicBool::new(false);
 static LRU_CACHE: AtomicBool = AtomicBool::new(true);
 static FULLGRAPH_FRAMES: AtomicI64 = AtomicI64::new(-1);
 static FULLGRAPH_NESTED: AtomicBool = AtomicBool::new(false);
+static GRAPHS_DYNAMIC: AtomicBool = AtomicBool::new(false);
 static RECURSION_LIMIT: AtomicI64 = AtomicI64::new(-1);
 
 /// Sets who compiles frames and returns who did.
@@ -207,6 +208,32 @@ fn unsupported<'py>(_first: &Bound<'py, PyAny>, second: Bound<'py, PyAny>) -> Bo
     second
 }
 
+/// Sets who compiles backward graphs and returns who did, with the wish for dynamic shapes.
+#[pyfunction]
+fn set_autograd_compiler(compiler: &Bound<'_, PyAny>, dynamic: bool) -> PyResult<(Option<bool>, bool)> {
+    if compiler.is_none() {
+        return Ok((None, GRAPHS_DYNAMIC.swap(dynamic, Ordering::Relaxed)));
+    }
+    Err(PyNotImplementedError::new_err(
+        "compiled autograd is not implemented in torchnative: no backward graph can be compiled",
+    ))
+}
+
+/// The cache of compiled backward graphs is empty.
+#[pyfunction]
+fn clear_cache() {}
+
+#[pyfunction]
+fn is_cache_empty() -> bool {
+    true
+}
+
+/// A log that only a compiled graph would write.
+#[pyfunction]
+fn set_verbose_logger(_logger: &Bound<'_, PyAny>) -> bool {
+    true
+}
+
 /// Stands for a missing value where a frame's stack is listed.
 #[pyclass(name = "NullStackValue", module = "torch._C._dynamo.eval_frame", frozen)]
 struct NullStackValue;
@@ -249,6 +276,15 @@ pub fn init(root: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("NULL_STACK_VALUE", Py::new(root.py(), NullStackValue)?)?;
     // The tree knows this module by another name than the module itself.
     let parent = surface::find(root.py(), "torch._C._dynamo")?;
+    let compiler = &surface::find(root.py(), "torch._C._dynamo.autograd_compiler")?;
+    for function in [
+        wrap_pyfunction!(set_autograd_compiler, compiler)?,
+        wrap_pyfunction!(clear_cache, compiler)?,
+        wrap_pyfunction!(is_cache_empty, compiler)?,
+        wrap_pyfunction!(set_verbose_logger, compiler)?,
+    ] {
+        compiler.add_function(function)?;
+    }
     parent.setattr("compiled_autograd", parent.getattr("autograd_compiler")?)?;
     parent.delattr("autograd_compiler")?;
     let guards = &surface::find(root.py(), "torch._C._dynamo.guards")?;

@@ -3,6 +3,8 @@
 
 pub mod accelerator;
 pub mod autocast;
+mod capability;
+mod cpu;
 pub mod dispatch;
 mod docs;
 mod dynamo;
@@ -19,8 +21,10 @@ pub mod jit;
 mod legacy_types;
 mod misc;
 pub mod parser;
+mod profiler;
 mod return_types;
 pub mod storage;
+mod stream;
 pub mod surface;
 pub mod tensor;
 pub mod torch_dispatch;
@@ -47,6 +51,10 @@ pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         functorch::init(module)?;
         dynamo::init(module)?;
         misc::init(module)?;
+        capability::init(module)?;
+        cpu::init(module)?;
+        profiler::init(module)?;
+        stream::init(module)?;
         torch_dispatch::init(module)?;
         torch_function::init(module)?;
         return_types::init(module.py())?;

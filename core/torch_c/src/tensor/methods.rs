@@ -9,7 +9,6 @@ use pyo3::exceptions::{PyNotImplementedError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyList, PyTuple};
-use smallvec::SmallVec;
 use std::ffi::CStr;
 use torchnative_engine::{DType, Device, IValue, MemoryFormat, Tensor, op};
 
@@ -148,10 +147,10 @@ static METHODS: &[(&CStr, Method)] = &[
     (c"set_", |s, a, k| crate::storage::set_method(s, tensor(s)?, a, k)),
     (c"untyped_storage", |s, _, _| crate::storage::untyped_storage(s.py(), tensor(s)?)),
     (c"as_subclass", as_subclass),
-    (c"cuda", device_absent!("cuda")),
-    (c"ipu", device_absent!("ipu")),
-    (c"mtia", device_absent!("mtia")),
-    (c"xpu", device_absent!("xpu")),
+    (c"cuda", device_absent!("CUDA")),
+    (c"ipu", device_absent!("IPU")),
+    (c"mtia", device_absent!("MTIA")),
+    (c"xpu", device_absent!("XPU")),
 ];
 
 fn call<'py>(slf: &Bound<'py, PyAny>, t: Tensor) -> PyResult<Bound<'py, PyAny>> {
@@ -349,56 +348,13 @@ fn cast<'py>(
     convert(slf, Some(d), None, false, format_of(pick(args, kw, 0, "memory_format"))?)
 }
 
-/// `to(device=None, dtype=None, non_blocking=False, copy=False, *, memory_format=None)`, `to(dtype, …)`, `to(other, …)`
 fn to<'py>(
     slf: &Bound<'py, PyAny>,
     args: &[Bound<'py, PyAny>],
     kw: Keywords<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    for (k, _) in kw {
-        if !["device", "dtype", "non_blocking", "copy", "memory_format", "other"].contains(&k.as_str()) {
-            return Err(PyTypeError::new_err(format!("to() got an unexpected keyword argument '{k}'")));
-        }
-    }
-    let mut device = pick(&[], kw, 0, "device").map(crate::types::device::from_py).transpose()?.flatten();
-    let mut dtype = None;
-    let mut rest: SmallVec<[&Bound<'py, PyAny>; 4]> = args.iter().collect();
-    let named = |name: &str| kw.iter().find(|(k, _)| k == name).map(|(_, v)| v).filter(|v| !v.is_none());
-    if let Some(d) = named("dtype") {
-        dtype = Some(
-            dtypes::from_py(d)
-                .ok_or_else(|| PyTypeError::new_err("to(): argument 'dtype' must be torch.dtype"))?,
-        );
-    }
-    if let Some(first) = rest.first().copied().or(named("other")) {
-        if let Some(o) = object::get(first) {
-            (device, dtype) = (Some(o.device()), Some(o.dtype()));
-            rest = rest.into_iter().skip(1).collect();
-        } else if let Some(d) = dtypes::from_py(first) {
-            dtype = Some(d);
-            rest = rest.into_iter().skip(1).collect();
-        } else if first.is_none() || crate::types::device::from_py(first)?.is_some() {
-            device = if first.is_none() { None } else { crate::types::device::from_py(first)? };
-            rest = rest.into_iter().skip(1).collect();
-            if let Some(d) = rest.first().and_then(|o| dtypes::from_py(o)) {
-                dtype = Some(d);
-                rest = rest.into_iter().skip(1).collect();
-            }
-        } else {
-            return Err(PyTypeError::new_err(format!(
-                "to() received an invalid combination of arguments - got ({}), but expected one of:\n * (torch.device device = None, \
-                 torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n \
-                 * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n * \
-                 (Tensor tensor, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n",
-                first.get_type().name()?
-            )));
-        }
-    }
-    let copy = match rest.get(1).copied().or(named("copy")) {
-        Some(o) => o.extract()?,
-        None => false,
-    };
-    convert(slf, dtype, device, copy, format_of(named("memory_format"))?)
+    let to = super::conversion::To::parse(args, kw)?;
+    convert(slf, to.dtype, to.device, to.copy, to.format)
 }
 
 fn copy_<'py>(

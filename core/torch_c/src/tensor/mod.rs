@@ -1,6 +1,7 @@
 //! The Python `Tensor`: its object, properties, hand-bound methods, indexing and construction.
 
 pub mod construct;
+mod conversion;
 mod getset;
 pub mod legacy;
 mod methods;
@@ -19,5 +20,6 @@ pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // SAFETY: an all-zero definition ends the list, as CPython expects.
     defs.push(unsafe { std::mem::zeroed() });
     object::init(module, defs, getset::definitions())?;
+    conversion::init(module)?;
     construct::init(module)
 }
