@@ -27,6 +27,7 @@ mod normalization;
 pub(crate) mod options;
 mod pointwise;
 mod power;
+mod queries;
 mod random;
 mod reduce;
 mod rounding;
@@ -68,6 +69,7 @@ pub fn register_all() {
         clamp::register(r);
         division::register(r);
         power::register(r);
+        queries::register(r);
         rounding::register(r);
         comparison::register(r);
         unary::register(r);
