@@ -1,121 +1,166 @@
 //! Recording an operation: edges to the inputs' nodes, a node on the outputs.
 
-use super::node::{Kind, Node};
-use super::{AutogradMeta, Edge};
-use crate::dispatch::Operator;
+use super::formula::{Derivative, Formula, table};
+use super::view::{check_inplace, rebase_history};
+use super::{Edge, Kind, Node, TypeAndSize, set_history};
+use crate::dispatch::{DispatchKeySet, Operator, Signature, redispatch, tls};
 use crate::ivalue::{IValue, Stack};
-use crate::{Result, Tensor, bail, check};
+use crate::{Result, Tensor, bail};
 use std::sync::Arc;
 
-/// A recording between the start of a call and its end.
-pub struct Pending {
-    op: &'static Operator,
-    edges: Vec<Option<Edge>>,
-    mutates: u64,
-}
-
-/// The edge that a gradient for this tensor takes.
+/// The edge that a gradient for this tensor takes; `None` when it needs none.
 pub fn gradient_edge(t: &Tensor) -> Option<Edge> {
-    let m = t.autograd_meta()?;
-    if let Some(node) = &m.grad_fn {
-        return Some(Edge { node: node.clone(), input_nr: m.output_nr });
+    if let Some(node) = t.grad_fn() {
+        return Some(Edge { node, input_nr: t.autograd_meta().map_or(0, |m| m.output_nr) });
     }
+    let m = t.autograd_meta()?;
     if !m.requires_grad_leaf {
         return None;
     }
-    let node = m.grad_accumulator.upgrade().unwrap_or_else(|| {
-        let n =
-            Node::new("AccumulateGrad".into(), String::new(), Kind::AccumulateGrad(t.clone()), Vec::new());
-        t.autograd_meta_mut().grad_accumulator = Arc::downgrade(&n);
-        n
-    });
-    Some(Edge { node, input_nr: 0 })
+    Some(Edge { node: accumulator(t), input_nr: 0 })
 }
 
-/// `AddBackward0`: upstream's name of the node of an operator.
-fn node_name(op: &Operator) -> String {
-    let base = op.name.split_once("::").map_or(op.name.as_str(), |(_, b)| b).trim_end_matches('_');
-    let mut name = String::new();
-    for part in base.split('_') {
-        let mut chars = part.chars();
-        if let Some(c) = chars.next() {
-            name.extend(c.to_uppercase());
-            name.push_str(chars.as_str());
-        }
+/// The node that accumulates a leaf's gradient.
+pub fn accumulator(t: &Tensor) -> Arc<Node> {
+    if let Some(node) = t.autograd_meta().and_then(|m| m.grad_accumulator.upgrade()) {
+        return node;
     }
-    name + "Backward0"
+    let node = Node::new("AccumulateGrad", Kind::AccumulateGrad(t.clone()), Vec::new());
+    node.add_input(Some(TypeAndSize::of(t)));
+    let m = t.autograd_meta_mut();
+    m.grad_accumulator = Arc::downgrade(&node);
+    let hooks = &m.leaf_hooks;
+    node.hooks(|h| {
+        h.tensor_pre.clone_from(&hooks.tensor_pre);
+        h.accumulated.clone_from(&hooks.accumulated);
+    });
+    node
 }
 
-/// Collects the inputs' edges.
+fn base_name(op: &Operator) -> &str {
+    op.name.split_once("::").map_or(op.name.as_str(), |(_, b)| b)
+}
+
+/// Runs what lies below and ties its results to a graph node.
 ///
 /// # Errors
-/// An in-place write to a leaf that requires grad, or an out argument that requires grad.
-pub fn begin(op: &'static Operator, stack: &Stack) -> Result<Pending> {
-    let s = op.signature()?;
+/// What the operator raises; a write in place to a tensor that must not be; out arguments that take part in a graph.
+pub fn record(op: &'static Operator, ks: DispatchKeySet, stack: &mut Stack) -> Result<()> {
+    let signature = op.signature()?;
+    if signature.outs != 0 {
+        bail!(
+            Runtime,
+            "{}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.",
+            base_name(op)
+        );
+    }
+    let below = |stack: &mut Stack| {
+        let _guard = tls::StateGuard::exclude(DispatchKeySet::AUTOGRAD);
+        redispatch(op, ks, stack)
+    };
+    match table::of(op) {
+        table::Entry::Derivative(d) => differentiable(op, signature, d, stack, below),
+        // Its results never require grad.
+        table::Entry::NotDifferentiable => below(stack),
+        table::Entry::Unknown => unknown(op, signature, stack, below),
+    }
+}
+
+/// An operator with formulas.
+fn differentiable(
+    op: &'static Operator,
+    signature: &'static Signature,
+    d: &'static Derivative,
+    stack: &mut Stack,
+    below: impl FnOnce(&mut Stack) -> Result<()>,
+) -> Result<()> {
     let mut edges = Vec::new();
-    for (i, v) in stack.iter().enumerate() {
-        let written = s.mutates & (1 << i) != 0;
-        let out = s.outs & (1 << i) != 0;
-        let mut bad = None;
-        v.for_each_tensor(&mut |t| {
-            if out {
-                if t.requires_grad() {
-                    bad = Some(out_message(op));
-                }
-                return;
-            }
-            if written && t.is_leaf() && t.requires_grad() {
-                bad = Some(if t.view_base().is_some() {
-                    "a view of a leaf Variable that requires grad is being used in an in-place operation."
-                        .to_string()
-                } else {
-                    "a leaf Variable that requires grad is being used in an in-place operation.".to_string()
-                });
-            }
-            edges.push(gradient_edge(t));
-        });
-        if let Some(message) = bad {
-            bail!(Runtime, "{message}");
+    let mut ranges = Vec::new();
+    for position in d.inputs(op)? {
+        let start = edges.len();
+        match &stack[*position] {
+            IValue::TensorList(v) => edges.extend(v.iter().map(gradient_edge)),
+            IValue::OptTensorList(v) => edges.extend(v.iter().map(|t| t.as_ref().and_then(gradient_edge))),
+            IValue::Tensor(t) => edges.push(gradient_edge(t)),
+            _ => edges.push(None),
         }
+        ranges.push(start..edges.len());
     }
-    if s.outs != 0 {
-        bail!(Runtime, "{}", out_message(op));
+    let any = edges.iter().any(Option::is_some);
+    let written: Vec<Tensor> = written(signature, stack);
+    for t in &written {
+        check_inplace(t, any || t.requires_grad())?;
     }
-    Ok(Pending { op, edges, mutates: s.mutates })
-}
-
-fn out_message(op: &Operator) -> String {
-    let base = op.name.split_once("::").map_or(op.name.as_str(), |(_, b)| b);
-    format!(
-        "{base}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
-    )
-}
-
-/// Puts the node on the results.
-pub fn finish(p: Pending, stack: &mut Stack) -> Result<()> {
-    let node = Node::new(node_name(p.op), p.op.qualified_name(), Kind::Operator, p.edges);
+    if !any {
+        return below(stack);
+    }
+    let node = Node::new(d.node_name(), Kind::Formula(Formula::new(op, d, ranges)), edges);
+    let Kind::Formula(formula) = &node.kind else { unreachable!("made above") };
+    formula.save_inputs(&node, signature, stack)?;
+    below(stack)?;
     let mut nr = 0;
-    for v in stack.iter() {
-        let mut failed = Ok(());
+    for (i, v) in stack.iter().enumerate() {
+        if !d.is_differentiable_output(i) {
+            continue;
+        }
         v.for_each_tensor(&mut |t| {
-            if (t.dtype().is_floating_point() || t.dtype().is_complex()) && failed.is_ok() {
-                failed = set_history(t, &node, nr, p.mutates != 0);
+            if !written.is_empty() {
+                if t.dtype().is_floating_point() || t.dtype().is_complex() {
+                    rebase_history(t, node.clone());
+                }
+            } else if t.dtype().is_floating_point() || t.dtype().is_complex() {
+                node.add_input(Some(TypeAndSize::of(t)));
+                set_history(t, node.clone(), nr);
+            } else {
+                node.add_input(None);
             }
             nr += 1;
         });
-        failed?;
     }
-    let _ = IValue::None;
-    Ok(())
+    formula.save_outputs(signature, stack, !written.is_empty())
 }
 
-fn set_history(t: &Tensor, node: &Arc<Node>, nr: u32, written: bool) -> Result<()> {
-    check!(
-        written || t.is_leaf() || t.view_base().is_some(),
-        Internal; "{} returned a tensor with a history of its own", node.operator
-    );
-    let m: &mut AutogradMeta = t.autograd_meta_mut();
-    m.grad_fn = Some(node.clone());
-    m.output_nr = nr;
+fn written(signature: &Signature, stack: &Stack) -> Vec<Tensor> {
+    let mut written = Vec::new();
+    if signature.mutates != 0 {
+        for (i, v) in stack.iter().enumerate() {
+            if signature.mutates & (1 << i) != 0 {
+                v.for_each_tensor(&mut |t| written.push(t.clone()));
+            }
+        }
+    }
+    written
+}
+
+/// An operator that nobody gave a derivative: its results require grad, and backward through them raises.
+fn unknown(
+    op: &'static Operator,
+    signature: &'static Signature,
+    stack: &mut Stack,
+    below: impl FnOnce(&mut Stack) -> Result<()>,
+) -> Result<()> {
+    let mut edges = Vec::new();
+    for v in stack.iter() {
+        v.for_each_tensor(&mut |t| edges.push(gradient_edge(t)));
+    }
+    let written = written(signature, stack);
+    for t in &written {
+        check_inplace(t, true)?;
+    }
+    let message = format!("derivative for {} is not implemented", op.name);
+    below(stack)?;
+    let node = Node::new("NotImplemented", Kind::Error(message), edges);
+    for v in stack.iter() {
+        v.for_each_tensor(&mut |t| {
+            if (t.dtype().is_floating_point() || t.dtype().is_complex()) && t.grad_fn().is_none() {
+                if written.iter().any(|w| w.is_same(t)) {
+                    rebase_history(t, node.clone());
+                } else {
+                    let nr = node.add_input(Some(TypeAndSize::of(t)));
+                    set_history(t, node.clone(), nr);
+                }
+            }
+        });
+    }
     Ok(())
 }

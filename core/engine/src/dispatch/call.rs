@@ -170,7 +170,7 @@ pub fn redispatch(op: &'static Operator, ks: DispatchKeySet, stack: &mut Stack) 
                     ks = ks.minus(DispatchKeySet::AUTOGRAD);
                     continue;
                 }
-                return fallback::record(op, ks.minus(DispatchKeySet::AUTOGRAD), stack);
+                return crate::autograd::record::record(op, ks.minus(DispatchKeySet::AUTOGRAD), stack);
             }
             Kernel::InplaceOrView => {
                 return fallback::inplace_or_view(op, ks.minus(DispatchKeySet::INPLACE_OR_VIEW), stack);

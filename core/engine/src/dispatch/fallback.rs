@@ -5,7 +5,7 @@ use super::call::redispatch;
 use super::key::{DispatchKey, DispatchKeySet};
 use super::operator::Operator;
 use super::tls;
-use crate::autograd;
+use crate::autograd::CreationMeta;
 use crate::ivalue::{IValue, Stack};
 use crate::{Error, ErrorKind, Result, Tensor};
 use smallvec::SmallVec;
@@ -67,16 +67,6 @@ pub(super) fn needs_graph(_op: &Operator, stack: &Stack) -> bool {
     any
 }
 
-/// Runs what lies below and ties its results to a graph node.
-pub(super) fn record(op: &'static Operator, ks: DispatchKeySet, stack: &mut Stack) -> Result<()> {
-    let pending = autograd::record::begin(op, stack)?;
-    {
-        let _guard = tls::StateGuard::exclude(DispatchKeySet::AUTOGRAD);
-        redispatch(op, ks, stack)?;
-    }
-    autograd::record::finish(pending, stack)
-}
-
 /// Bumps the versions of written arguments and marks results of view operators.
 pub(super) fn inplace_or_view(op: &'static Operator, ks: DispatchKeySet, stack: &mut Stack) -> Result<()> {
     let s = op.signature()?;
@@ -94,6 +84,17 @@ pub(super) fn inplace_or_view(op: &'static Operator, ks: DispatchKeySet, stack: 
     let base = stack.iter().find_map(|v| v.opt_tensor().cloned());
     redispatch(op, ks, stack)?;
     if let Some(base) = base {
+        let several = stack.len() > 1 || matches!(stack.first(), Some(IValue::TensorList(_)));
+        let inherited = base.autograd_meta().map_or(CreationMeta::Default, |m| m.creation_meta);
+        let creation = if tls::inference_mode() {
+            CreationMeta::InferenceMode
+        } else if several {
+            if tls::grad_mode() { CreationMeta::MultiOutputNode } else { CreationMeta::NoGradMode }
+        } else if !tls::grad_mode() {
+            CreationMeta::NoGradMode
+        } else {
+            inherited
+        };
         let mut mark = |t: &Tensor| {
             if t.storage().ptr_eq(base.storage())
                 && !t.is_same(&base)
@@ -102,6 +103,11 @@ pub(super) fn inplace_or_view(op: &'static Operator, ks: DispatchKeySet, stack: 
             {
                 t.share_version(&base);
                 t.set_view_base(Some(base.view_base().cloned().unwrap_or_else(|| base.clone())));
+                if creation != CreationMeta::Default || base.version() != 0 {
+                    let m = t.autograd_meta_mut();
+                    m.creation_meta = creation;
+                    m.attr_version = base.version();
+                }
             }
         };
         stack.iter().for_each(|v| v.for_each_tensor(&mut mark));

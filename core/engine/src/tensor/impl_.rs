@@ -408,6 +408,12 @@ impl Tensor {
         self.f_mut().version = OnceLock::from(cell);
     }
 
+    /// `torch.FloatTensor`: the legacy name of the tensor's type.
+    pub fn type_string(&self) -> String {
+        let name = self.dtype().scalar_type_name();
+        if self.is_cpu() { format!("torch.{name}Tensor") } else { format!("torch.{}.{name}Tensor", self.device().ty.name()) }
+    }
+
     /// The tensor this one is a view of.
     pub fn view_base(&self) -> Option<&Tensor> {
         self.f().view_base.as_ref()
@@ -425,12 +431,19 @@ impl Tensor {
     pub fn autograd_meta_mut(&self) -> &mut AutogradMeta {
         self.f_mut().autograd.get_or_insert_with(Default::default)
     }
+    /// The autograd record when there is one, to be changed.
+    #[allow(clippy::mut_from_ref, reason = "changed under the host's lock")]
+    pub fn autograd_meta_if_any(&self) -> Option<&mut AutogradMeta> {
+        self.f_mut().autograd.as_deref_mut()
+    }
     pub fn clear_autograd_meta(&self) {
         let old = self.f_mut().autograd.take();
         drop(old);
     }
     pub fn requires_grad(&self) -> bool {
-        self.f().autograd.as_ref().is_some_and(|a| a.requires_grad())
+        let f = self.f();
+        f.autograd.as_ref().is_some_and(|a| a.requires_grad_leaf || a.grad_fn.is_some())
+            || f.view_base.as_ref().is_some_and(Tensor::requires_grad)
     }
 
     pub fn pyobj(&self) -> *mut c_void {
