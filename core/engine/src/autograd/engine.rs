@@ -65,6 +65,13 @@ static TASKS: std::sync::atomic::AtomicI64 = std::sync::atomic::AtomicI64::new(0
 /// Runs at the end of a pass.
 pub type Callback = Box<dyn FnOnce() -> Result<()>>;
 
+impl Current {
+    /// Whether the pass goes through the whole graph, not only towards inputs it was asked for.
+    pub fn is_full(&self) -> bool {
+        self.needed.is_none()
+    }
+}
+
 /// The innermost running pass.
 pub fn current() -> Option<Current> {
     CURRENT.with(|c| c.borrow().last().cloned())
@@ -307,7 +314,11 @@ fn reaching(order: &[Arc<Node>], inputs: &[Edge]) -> HashSet<Id> {
 }
 
 fn tensor_hooks(node: &Arc<Node>, grads: &mut Grads) -> Result<()> {
-    let hooks = node.read_hooks(|h| h.tensor_pre.clone());
+    let mut hooks = node.read_hooks(|h| h.tensor_pre.clone());
+    if let Kind::AccumulateGrad(t) = &node.kind {
+        // A leaf keeps its hooks itself: its node may die between passes.
+        hooks.extend(t.autograd_meta().map(|m| m.leaf_hooks.tensor_pre.clone()).unwrap_or_default());
+    }
     for (nr, _, hook) in hooks {
         if let Some(slot) = grads.get_mut(nr as usize)
             && let Some(new) = hook(&Grads::from_iter([slot.clone()]))?
@@ -361,7 +372,7 @@ pub(super) fn apply_node(node: &Arc<Node>, grads: Grads, needed: &dyn Fn(usize) 
     match &node.kind {
         Kind::AccumulateGrad(t) => {
             if let Some(g) = grads.into_iter().next().flatten() {
-                accumulate(node, t, g)?;
+                accumulate(t, g)?;
             }
             Ok(Grads::new())
         }
@@ -373,7 +384,7 @@ pub(super) fn apply_node(node: &Arc<Node>, grads: Grads, needed: &dyn Fn(usize) 
 }
 
 /// Adds a gradient to a leaf's.
-fn accumulate(node: &Arc<Node>, t: &Tensor, grad: Tensor) -> Result<()> {
+fn accumulate(t: &Tensor, grad: Tensor) -> Result<()> {
     match t.grad() {
         None => {
             let new = if !tls::grad_mode() && grad.use_count() == 1 && keeps_layout(t, &grad) {
@@ -390,7 +401,7 @@ fn accumulate(node: &Arc<Node>, t: &Tensor, grad: Tensor) -> Result<()> {
         }
         Some(old) => t.set_grad(Some(op::add_Tensor.call((&old, &grad))?)),
     }
-    for (_, hook) in node.read_hooks(|h| h.accumulated.clone()) {
+    for (_, hook) in t.autograd_meta().map(|m| m.leaf_hooks.accumulated.clone()).unwrap_or_default() {
         hook(t)?;
     }
     Ok(())

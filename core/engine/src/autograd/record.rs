@@ -27,13 +27,7 @@ pub fn accumulator(t: &Tensor) -> Arc<Node> {
     }
     let node = Node::new("AccumulateGrad", Kind::AccumulateGrad(t.clone()), Vec::new());
     node.add_input(Some(TypeAndSize::of(t)));
-    let m = t.autograd_meta_mut();
-    m.grad_accumulator = Arc::downgrade(&node);
-    let hooks = &m.leaf_hooks;
-    node.hooks(|h| {
-        h.tensor_pre.clone_from(&hooks.tensor_pre);
-        h.accumulated.clone_from(&hooks.accumulated);
-    });
+    t.autograd_meta_mut().grad_accumulator = Arc::downgrade(&node);
     node
 }
 

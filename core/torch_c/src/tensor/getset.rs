@@ -4,7 +4,7 @@ use super::object;
 use crate::error::{self, IntoPy};
 use crate::torch_function;
 use crate::types::{device, dtype, layout, size};
-use pyo3::exceptions::{PyNotImplementedError, PyTypeError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
@@ -47,7 +47,7 @@ static PROPERTIES: &[Property] = &[
     read(c"_version", |py, t| number(py, t.version() as i64)),
     read(c"_cdata", |py, t| number(py, t.id() as i64)),
     read(c"is_leaf", |py, t| flag(py, t.is_leaf())),
-    read(c"retains_grad", |py, t| flag(py, t.autograd_meta().is_some_and(|m| m.retains_grad))),
+    read(c"retains_grad", |py, t| flag(py, t.retains_grad())),
     read(c"is_cpu", |py, t| flag(py, t.is_cpu())),
     read(c"is_meta", |py, t| flag(py, t.is_meta())),
     read(c"is_cuda", |py, t| flag(py, t.device().ty == DeviceType::Cuda)),
@@ -73,10 +73,7 @@ static PROPERTIES: &[Property] = &[
     read(c"imag", |py, t| object::wrap(py, op::imag.call((t,)).into_py()?)),
     read(c"grad_fn", |py, t| match t.grad_fn() {
         None => Ok(py.None().into_bound(py)),
-        Some(n) => Err(PyNotImplementedError::new_err(format!(
-            "showing the graph node {} is not implemented in torchnative",
-            n.name
-        ))),
+        Some(n) => crate::autograd::node::wrap(py, &n),
     }),
     read(c"name", |py, t| match t.autograd_meta().and_then(|m| m.name.clone()) {
         None => Ok(py.None().into_bound(py)),
@@ -114,8 +111,7 @@ static PROPERTIES: &[Property] = &[
                     Some(g) => Some(g.clone()),
                 },
             };
-            let old = std::mem::replace(&mut t.autograd_meta_mut().grad, new);
-            drop(old);
+            t.set_grad(new);
             Ok(())
         }),
     },
@@ -129,10 +125,18 @@ static PROPERTIES: &[Property] = &[
     },
     Property {
         name: c"_backward_hooks",
-        get: |py, _| Ok(py.None().into_bound(py)),
-        set: Some(|_, v| match v.is_none_or(|v| v.is_none()) {
-            true => Ok(()),
-            false => Err(PyNotImplementedError::new_err("backward hooks are not implemented in torchnative")),
+        get: |py, t| Ok(crate::autograd::hooks::backward_hooks(py, t)),
+        set: Some(|t, v| {
+            crate::autograd::hooks::set_backward_hooks(t, v);
+            Ok(())
+        }),
+    },
+    Property {
+        name: c"_post_accumulate_grad_hooks",
+        get: |py, t| Ok(crate::autograd::hooks::accumulate_hooks(py, t)),
+        set: Some(|t, v| {
+            crate::autograd::hooks::set_accumulate_hooks(t, v);
+            Ok(())
         }),
     },
 ];

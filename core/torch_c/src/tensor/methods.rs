@@ -120,6 +120,10 @@ static METHODS: &[(&CStr, Method)] = &[
     (c"is_contiguous", is_contiguous),
     (c"contiguous", contiguous),
     (c"requires_grad_", requires_grad_),
+    (c"retain_grad", |s, _, _| {
+        crate::autograd::hooks::retain_grad(tensor(s)?)?;
+        Ok(s.py().None().into_bound(s.py()))
+    }),
     (c"_is_view", |s, _, _| Ok(PyBool::new(s.py(), tensor(s)?.view_base().is_some()).to_owned().into_any())),
     (c"to", to),
     (c"type", |s, a, k| crate::legacy_types::type_method(s, tensor(s)?, pick(a, k, 0, "dtype"))),

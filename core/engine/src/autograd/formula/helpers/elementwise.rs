@@ -1,6 +1,6 @@
 //! Derivatives of pointwise operators.
 
-use super::{Helper, conj, real_if, wrap};
+use super::{Helper, conj, real_if};
 use crate::autograd::formula::eval::Value;
 use crate::ivalue::IValue;
 use crate::{DType, Result, Scalar, Tensor, op};
@@ -420,8 +420,4 @@ fn softplus_double_backward(a: &[Value]) -> Result<Value> {
     let out = op::mul_Tensor.call((op::mul_Scalar.call((grad, beta))?, slope))?;
     let curved = op::lt_Scalar.call((scaled, threshold))?;
     Ok(op::mul_Tensor.call((out, op::_to_copy.call((curved, grad.dtype()))?))?.into())
-}
-
-pub(super) fn wrapped(dim: &Value, t: &Tensor) -> Result<i64> {
-    Ok(wrap(dim.int()?, t.dim()))
 }
