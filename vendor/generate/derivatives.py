@@ -91,9 +91,9 @@ def row(function, info) -> str | None:
 def main() -> None:
     arguments = parse_arguments(__doc__.splitlines()[0])
     packaged = use_tree(arguments.tree)
+    from torchgen.api.autograd import match_differentiability_info
     from torchgen.gen import parse_native_yaml
     from torchgen.packaged.autograd.gen_variable_type import DONT_REQUIRE_DERIVATIVE
-    from torchgen.api.autograd import match_differentiability_info
     from torchgen.packaged.autograd.load_derivatives import load_derivatives
 
     native, tags = (str(packaged / "ATen" / "native" / name) for name in ("native_functions.yaml", "tags.yaml"))

@@ -5,7 +5,7 @@ use super::{grad_from_py, grad_to_py, grads_from_py, in_python, node};
 use crate::error::IntoPy;
 use crate::tensor::object;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::PyTuple;
 use std::sync::Arc;
 use torchnative_engine::Tensor;
 use torchnative_engine::autograd::node::{AccumulateHook, GradsHook, PostHook, next_hook_key};
@@ -148,7 +148,11 @@ fn added<'py>(
     dict: Option<Py<PyAny>>,
     hook: &Bound<'py, PyAny>,
 ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-    let dict = dict.map_or_else(|| PyDict::new(py).into_any(), |d| d.into_bound(py));
+    // A handle keeps a weak reference to its dict, which a plain dict does not allow.
+    let dict = match dict {
+        Some(d) => d.into_bound(py),
+        None => py.import("collections")?.getattr("OrderedDict")?.call0()?,
+    };
     let handle = py.import("torch.utils.hooks")?.getattr("RemovableHandle")?.call1((&dict,))?;
     dict.set_item(handle.getattr("id")?, hook)?;
     Ok((dict, handle))

@@ -169,8 +169,12 @@ impl PyNode {
             Err(_) => Err(PyTypeError::new_err("cannot create graph nodes directly")),
         }
     }
-    fn name(&self) -> &str {
-        &self.node.name
+    /// The name upstream prints: nodes without a class of their own are spelled as in C++.
+    fn name(&self) -> String {
+        match self.node.kind {
+            Kind::AccumulateGrad(_) | Kind::CopySlices(_) => format!("torch::autograd::{}", self.node.name),
+            _ => self.node.name.to_string(),
+        }
     }
     #[getter]
     fn next_functions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
