@@ -11,6 +11,7 @@ ENGINE = Path("core/engine/src/generated")
 TORCH_C = Path("core/torch_c/src/generated")
 WRITTEN = {
     "ops.py": [ENGINE / "ops.tsv", ENGINE / "op_ids.rs"],
+    "derivatives.py": [ENGINE / "derivatives.tsv"],
     "python_functions.py": [
         TORCH_C / "python_functions.tsv",
         TORCH_C / "return_types.tsv",

@@ -140,10 +140,12 @@ pub trait Anomaly {
     /// A gradient holds NaN.
     fn check(&self, node: &Arc<Node>, grads: &Grads) -> Result<()>;
 }
-static ANOMALY: std::sync::OnceLock<fn() -> Option<Box<dyn Anomaly>>> = std::sync::OnceLock::new();
+/// Makes the watcher of a pass; `None` when anomaly mode is off.
+pub type AnomalyHook = fn() -> Option<Box<dyn Anomaly>>;
+static ANOMALY: std::sync::OnceLock<AnomalyHook> = std::sync::OnceLock::new();
 
-/// Installs what makes the anomaly watcher of a pass; `None` when anomaly mode is off.
-pub fn set_anomaly_hook(f: fn() -> Option<Box<dyn Anomaly>>) {
+/// Installs what makes the anomaly watcher of a pass.
+pub fn set_anomaly_hook(f: AnomalyHook) {
     let _ = ANOMALY.set(f);
 }
 
@@ -380,6 +382,7 @@ pub(super) fn apply_node(node: &Arc<Node>, grads: Grads, needed: &dyn Fn(usize) 
         Kind::CopySlices(c) => c.apply(grads, needed),
         Kind::Host(h) => h.apply(node, grads),
         Kind::Error(message) => bail!(NotImplemented, "{message}"),
+        Kind::Delayed(message) => bail!(Runtime, "{message}"),
     }
 }
 

@@ -31,8 +31,10 @@ pub enum Kind {
     CopySlices(CopySlices),
     /// A derivative that the host runs (`torch.autograd.Function`).
     Host(Box<dyn HostBackward>),
-    /// Raises when it is reached.
+    /// Raises when it is reached: nobody wrote the derivative (`NotImplementedError`).
     Error(String),
+    /// Raises when it is reached: the derivative must not be taken (`RuntimeError`).
+    Delayed(String),
 }
 
 /// A derivative written in the host language.
@@ -205,7 +207,7 @@ impl Node {
             Kind::Formula(f) => f.release(),
             Kind::CopySlices(c) => c.inner.release(),
             Kind::Host(h) => h.release(),
-            Kind::AccumulateGrad(_) | Kind::Error(_) => {}
+            Kind::AccumulateGrad(_) | Kind::Error(_) | Kind::Delayed(_) => {}
         }
     }
 

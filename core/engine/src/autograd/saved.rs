@@ -96,7 +96,7 @@ impl SavedVariable {
                 });
             }
         }
-        let data = if is_output && !t.is_leaf() || is_output && inplace_on_view {
+        let data = if is_output && (inplace_on_view || !t.is_leaf()) {
             Data::Detached {
                 data: super::detached_alias(t),
                 output_nr: t.autograd_meta().map_or(0, |m| m.output_nr),

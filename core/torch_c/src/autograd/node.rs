@@ -255,9 +255,14 @@ struct DelayedError {
 #[pymethods]
 impl DelayedError {
     #[new]
-    fn new(message: String, num_inputs: usize) -> Self {
+    fn new(message: &Bound<'_, PyAny>, num_inputs: usize) -> PyResult<Self> {
         let _ = num_inputs;
-        DelayedError { message }
+        // The tree gives bytes.
+        let message = match message.cast::<pyo3::types::PyBytes>() {
+            Ok(b) => String::from_utf8_lossy(b.as_bytes()).into_owned(),
+            Err(_) => message.extract()?,
+        };
+        Ok(DelayedError { message })
     }
     #[pyo3(signature = (*tensors))]
     fn __call__<'py>(&self, tensors: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
@@ -268,7 +273,7 @@ impl DelayedError {
             inputs.push(super::grad_from_py(&t, "DelayedError")?);
         }
         let edges = inputs.iter().map(|t| t.as_ref().and_then(record::gradient_edge)).collect();
-        let node = Node::new("DelayedError", Kind::Error(self.message.clone()), edges);
+        let node = Node::new("DelayedError", Kind::Delayed(self.message.clone()), edges);
         let mut out = Vec::new();
         for t in &inputs {
             out.push(match t {

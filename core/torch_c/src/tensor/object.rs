@@ -161,7 +161,12 @@ unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
         if !slot.is_null() {
             let tensor = Tensor::from_raw(slot);
             tensor.set_pyobj(ptr::null_mut());
-            drop(tensor);
+            if tensor.autograd_meta().is_some() {
+                // A graph may hold Python objects, which PyO3 releases at once only where it knows the thread is attached.
+                Python::attach(|_| drop(tensor));
+            } else {
+                drop(tensor);
+            }
         }
     }
     0

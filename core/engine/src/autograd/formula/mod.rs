@@ -242,7 +242,8 @@ impl Formula {
 pub(super) fn as_strided_node(base: &Tensor, g: &Geometry, edge: Edge) -> Arc<Node> {
     let op = operator(op::as_strided);
     let table::Entry::Derivative(d) = table::of(op) else { unreachable!("as_strided has a derivative") };
-    let node = Node::new(d.node_name(), Kind::Formula(Formula::new(op, d, vec![0..1])), vec![Some(edge)]);
+    let ranges = std::iter::once(0..1).collect();
+    let node = Node::new(d.node_name(), Kind::Formula(Formula::new(op, d, ranges)), vec![Some(edge)]);
     if let (Kind::Formula(f), Ok(signature)) = (&node.kind, op.signature()) {
         let stack = Stack::from_iter([
             IValue::Tensor(super::detached_alias(base)),
