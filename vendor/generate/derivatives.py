@@ -66,7 +66,9 @@ def saved_source(attribute) -> str:
 
 def row(function, info) -> str | None:
     """One line of the table."""
-    if not info.derivatives:
+    names = {argument.name for argument in function.func.arguments.flat_non_out}
+    # The in-place lists of a few `_foreach` operators name arguments of the operator on single tensors.
+    if not info.derivatives or not names.issuperset(argument.name for argument in info.args_with_derivatives):
         return None
     saved: dict[str, str] = {}
     formulas = []
