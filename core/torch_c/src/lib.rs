@@ -3,9 +3,9 @@
 
 pub mod accelerator;
 pub mod autocast;
+mod autograd;
 mod capability;
 mod cpu;
-mod autograd;
 pub mod dispatch;
 mod docs;
 mod dynamo;

@@ -261,7 +261,12 @@ pub fn run(task: Task<'_>) -> Result<Vec<Option<Tensor>>> {
     Ok(captured)
 }
 
-fn arrived(node: Arc<Node>, dependencies: &mut HashMap<Id, usize>, queue: &mut BinaryHeap<Ready>, arrivals: &mut u64) {
+fn arrived(
+    node: Arc<Node>,
+    dependencies: &mut HashMap<Id, usize>,
+    queue: &mut BinaryHeap<Ready>,
+    arrivals: &mut u64,
+) {
     let waiting = dependencies.entry(id(&node)).or_insert(1);
     *waiting = waiting.saturating_sub(1);
     if *waiting == 0 {
@@ -414,7 +419,10 @@ fn accumulate(t: &Tensor, grad: Tensor) -> Result<()> {
 fn keeps_layout(t: &Tensor, grad: &Tensor) -> bool {
     if t.is_non_overlapping_and_dense() {
         grad.strides() == t.strides()
-            || t.sizes().iter().zip(t.strides().iter().zip(grad.strides())).all(|(n, (a, b))| *n == 1 || a == b)
+            || t.sizes()
+                .iter()
+                .zip(t.strides().iter().zip(grad.strides()))
+                .all(|(n, (a, b))| *n == 1 || a == b)
     } else {
         grad.is_contiguous()
     }
@@ -459,7 +467,11 @@ fn validated_for(from: &Node, i: usize, edge: &Edge, grad: Tensor) -> Result<Ten
     validated(&edge.node, edge.input_nr, grad).map_err(|e| {
         crate::Error::new(
             e.kind,
-            e.message.replacen("{at}", &format!("Function {} returned an invalid gradient at index {i}", from.name), 1),
+            e.message.replacen(
+                "{at}",
+                &format!("Function {} returned an invalid gradient at index {i}", from.name),
+                1,
+            ),
         )
     })
 }

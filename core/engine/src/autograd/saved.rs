@@ -60,7 +60,13 @@ enum Data {
     Original(Tensor),
     /// An alias without history, because the tensor is an output of the node that saves it: holding the output would be a cycle.
     Detached { data: Tensor, output_nr: u32, requires_grad: bool },
-    Packed { hooks: Arc<dyn SavedHooks>, edge: Option<Edge>, output_nr: u32, requires_grad: bool, is_output: bool },
+    Packed {
+        hooks: Arc<dyn SavedHooks>,
+        edge: Option<Edge>,
+        output_nr: u32,
+        requires_grad: bool,
+        is_output: bool,
+    },
 }
 
 /// A tensor kept for backward.
@@ -157,7 +163,9 @@ impl SavedVariable {
         );
         let made_by = match output_nr {
             Some(nr) => Some((node.short_name().to_string(), nr)),
-            None => t.grad_fn().map(|n| (n.short_name().to_string(), t.autograd_meta().map_or(0, |m| m.output_nr))),
+            None => t
+                .grad_fn()
+                .map(|n| (n.short_name().to_string(), t.autograd_meta().map_or(0, |m| m.output_nr))),
         };
         if let Some((name, nr)) = made_by {
             message += &format!(", which is output {nr} of {name},");

@@ -51,7 +51,8 @@ impl CopySlices {
         let Some(grad) = grads.into_iter().next().flatten() else {
             return Ok(Grads::from_elem(None, self.inner.num_outputs()));
         };
-        let result = op::new_empty_strided.call((&grad, self.base.sizes.clone(), self.base.strides.clone()))?;
+        let result =
+            op::new_empty_strided.call((&grad, self.base.sizes.clone(), self.base.strides.clone()))?;
         op::copy_.call((&result, &grad))?;
         let offset = self.view.storage_offset - self.base.storage_offset;
         let slice =
@@ -106,10 +107,13 @@ pub fn check_inplace(t: &Tensor, requires_grad: bool) -> Result<()> {
 #[cold]
 fn bad_view(t: &Tensor, creation: CreationMeta) -> crate::Error {
     let nr = t.autograd_meta().map_or(0, |m| m.output_nr);
-    let prefix = match t.autograd_meta().and_then(|m| m.grad_fn.as_ref().map(|n| n.short_name().to_string())) {
+    let prefix = match t.autograd_meta().and_then(|m| m.grad_fn.as_ref().map(|n| n.short_name().to_string()))
+    {
         Some(name) => format!("Output {nr} of {name} is a view and is being modified inplace."),
         None => match creation {
-            CreationMeta::InferenceMode => "A view was created in inference mode and is being modified inplace".into(),
+            CreationMeta::InferenceMode => {
+                "A view was created in inference mode and is being modified inplace".into()
+            }
             _ => "A view was created in no_grad mode and is being modified inplace".to_string(),
         },
     };

@@ -411,7 +411,11 @@ impl Tensor {
     /// `torch.FloatTensor`: the legacy name of the tensor's type.
     pub fn type_string(&self) -> String {
         let name = self.dtype().scalar_type_name();
-        if self.is_cpu() { format!("torch.{name}Tensor") } else { format!("torch.{}.{name}Tensor", self.device().ty.name()) }
+        if self.is_cpu() {
+            format!("torch.{name}Tensor")
+        } else {
+            format!("torch.{}.{name}Tensor", self.device().ty.name())
+        }
     }
 
     /// The tensor this one is a view of.

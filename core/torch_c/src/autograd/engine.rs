@@ -106,7 +106,9 @@ fn input_edge(input: &Bound<'_, PyAny>, accumulate: bool, kept: &mut Vec<Tensor>
         return Ok(edge);
     }
     let Some(t) = object::get(input) else {
-        return Err(PyTypeError::new_err("all inputs have to be Tensors or GradientEdges, but got something else"));
+        return Err(PyTypeError::new_err(
+            "all inputs have to be Tensors or GradientEdges, but got something else",
+        ));
     };
     if !t.requires_grad() {
         return Err(error::runtime("One of the differentiated Tensors does not require grad"));

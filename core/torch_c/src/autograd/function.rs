@@ -221,8 +221,10 @@ impl FunctionBase {
         }
         let context = cls.getattr("_backward_cls")?.call0()?.cast_into::<FunctionBase>()?;
         let inputs = unpack(args);
-        let needs: Vec<bool> =
-            args.iter().map(|a| object::get(&a).is_some_and(|t| tls::grad_mode() && t.requires_grad())).collect();
+        let needs: Vec<bool> = args
+            .iter()
+            .map(|a| object::get(&a).is_some_and(|t| tls::grad_mode() && t.requires_grad()))
+            .collect();
         {
             let mut s = context.get().state();
             s.needs_input_grad = Some(PyTuple::new(py, &needs)?.into_any().unbind());
@@ -231,7 +233,8 @@ impl FunctionBase {
         let node = if inputs.records {
             let edges = inputs.tensors.iter().map(record::gradient_edge).collect();
             let name = context.get_type().name()?.to_string();
-            let node = Node::new(name, Kind::Host(Box::new(Backward { context: context.clone().unbind() })), edges);
+            let node =
+                Node::new(name, Kind::Host(Box::new(Backward { context: context.clone().unbind() })), edges);
             context.get().state().node = Arc::downgrade(&node);
             Some(node)
         } else {

@@ -83,7 +83,10 @@ fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyType>> {
     }
     let namespace = PyDict::new(py);
     namespace.set_item("__module__", "builtins")?;
-    let made = py.get_type::<PyType>().call1((name, (py.get_type::<PyNode>(),), namespace))?.cast_into::<PyType>()?;
+    let made = py
+        .get_type::<PyType>()
+        .call1((name, (py.get_type::<PyNode>(),), namespace))?
+        .cast_into::<PyType>()?;
     module.dict().set_item(name, &made)?;
     Ok(made)
 }
@@ -152,7 +155,9 @@ struct InputMetadata {
 fn saved_value<'py>(py: Python<'py>, v: &Value) -> PyResult<Bound<'py, PyAny>> {
     match v {
         // Lists are shown as tuples.
-        Value::I(v @ (IValue::IntList(_) | IValue::BoolList(_) | IValue::DoubleList(_) | IValue::OptTensorList(_))) => {
+        Value::I(
+            v @ (IValue::IntList(_) | IValue::BoolList(_) | IValue::DoubleList(_) | IValue::OptTensorList(_)),
+        ) => {
             Ok(PyTuple::new(py, value::to_py(py, v)?.try_iter()?.collect::<PyResult<Vec<_>>>()?)?.into_any())
         }
         Value::I(v) => value::to_py(py, v),

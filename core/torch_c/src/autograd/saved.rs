@@ -32,7 +32,9 @@ impl SavedHooks for Packed {
             let t = self.unpack.bind(py).call1((self.object.bind(py),))?;
             match object::get(&t) {
                 Some(t) => Ok(t.clone()),
-                None => Err(PyTypeError::new_err("Output of saved tensor unpack_hook expected to be a Tensor")),
+                None => {
+                    Err(PyTypeError::new_err("Output of saved tensor unpack_hook expected to be a Tensor"))
+                }
             }
         })
     }
@@ -116,7 +118,10 @@ fn _saved_tensors_hooks_set_tracing(is_tracing: bool) -> bool {
 
 #[pyfunction]
 #[pyo3(signature = (ignore_is_tracing = false))]
-fn _top_saved_tensors_default_hooks(py: Python<'_>, ignore_is_tracing: bool) -> Option<(Py<PyAny>, Py<PyAny>)> {
+fn _top_saved_tensors_default_hooks(
+    py: Python<'_>,
+    ignore_is_tracing: bool,
+) -> Option<(Py<PyAny>, Py<PyAny>)> {
     STATE.with(|s| {
         let s = s.borrow();
         if s.tracing && !ignore_is_tracing {

@@ -145,10 +145,9 @@ fn grad(grads: &Grads, i: usize) -> Value {
 /// # Errors
 /// An expression outside the language.
 pub fn property(source: &str, argument: &dyn Fn(&str) -> Option<IValue>) -> Result<Value> {
-    evaluate(&parse(source)?, &|name| argument(name).map_or_else(
-        || bail!(Internal, "{name} is no argument"),
-        |v| Ok(Value::I(v)),
-    ))
+    evaluate(&parse(source)?, &|name| {
+        argument(name).map_or_else(|| bail!(Internal, "{name} is no argument"), |v| Ok(Value::I(v)))
+    })
 }
 
 impl Scope<'_> {
@@ -195,9 +194,7 @@ fn evaluate(e: &Expr, names: Names<'_>) -> Result<Value> {
             Some(v) => v,
             None => names(n)?,
         },
-        Expr::Braces(items) => {
-            braces(items.iter().map(|i| evaluate(i, names)).collect::<Result<Vec<_>>>()?)?
-        }
+        Expr::Braces(items) => braces(items.iter().map(|i| evaluate(i, names)).collect::<Result<Vec<_>>>()?)?,
         Expr::Choice(c, yes, no) => {
             let branch = if evaluate(c, names)?.boolean()? { yes } else { no };
             evaluate(branch, names)?
@@ -249,9 +246,9 @@ fn constant(name: &str) -> Option<Value> {
 
 fn braces(items: Vec<Value>) -> Result<Value> {
     match items.first() {
-        Some(Value::I(IValue::Bool(_))) => Ok(Value::I(IValue::BoolList(
-            items.iter().map(Value::boolean).collect::<Result<_>>()?,
-        ))),
+        Some(Value::I(IValue::Bool(_))) => {
+            Ok(Value::I(IValue::BoolList(items.iter().map(Value::boolean).collect::<Result<_>>()?)))
+        }
         Some(Value::I(IValue::Tensor(_) | IValue::None)) => Ok(Value::I(IValue::OptTensorList(
             items.into_iter().map(Value::into_opt_tensor).collect::<Result<_>>()?,
         ))),
@@ -431,7 +428,11 @@ fn method(name: &str, mut args: Vec<Value>) -> Result<Value> {
             "is_contiguous" => Value::from(t.is_contiguous()),
             "to" => match args.get(1) {
                 Some(Value::Options(d, l, v)) => {
-                    if *d == t.dtype() && *v == t.device() { t.clone().into() } else { op::_to_copy.call((t, *d, *l, *v))?.into() }
+                    if *d == t.dtype() && *v == t.device() {
+                        t.clone().into()
+                    } else {
+                        op::_to_copy.call((t, *d, *l, *v))?.into()
+                    }
                 }
                 Some(d) if d.dtype()? == t.dtype() => t.clone().into(),
                 Some(d) => op::_to_copy.call((t, d.dtype()?))?.into(),

@@ -84,7 +84,9 @@ impl Formula {
                     let written = signature.mutates & (1 << i) != 0;
                     self.kept_value(v, false, written, false)?
                 }
-                None => Kept::Value(eval::property(k.source, &|name| argument(name).map(|(_, v)| v.clone()))?),
+                None => {
+                    Kept::Value(eval::property(k.source, &|name| argument(name).map(|(_, v)| v.clone()))?)
+                }
             };
             self.keep(k.name, kept);
         }
@@ -216,7 +218,9 @@ impl Formula {
             if !wanted {
                 continue;
             }
-            if range.len() == 1 && !matches!(value, Value::I(IValue::TensorList(_) | IValue::OptTensorList(_))) {
+            if range.len() == 1
+                && !matches!(value, Value::I(IValue::TensorList(_) | IValue::OptTensorList(_)))
+            {
                 out[range.start] = value.into_opt_tensor()?;
                 continue;
             }

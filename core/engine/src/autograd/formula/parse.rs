@@ -35,8 +35,8 @@ enum Token {
 }
 
 const OPERATORS: &[&str] = &[
-    "&&", "||", "==", "!=", "<=", ">=", "(", ")", "{", "}", "[", "]", ",", ".", "?", ":", "+", "-", "*", "/", "<", ">", "!",
-    "&", "|",
+    "&&", "||", "==", "!=", "<=", ">=", "(", ")", "{", "}", "[", "]", ",", ".", "?", ":", "+", "-", "*", "/",
+    "<", ">", "!", "&", "|",
 ];
 
 /// Binary operators by falling precedence.
@@ -64,7 +64,9 @@ fn tokens(text: &str) -> Result<Vec<Token>> {
             out.push(match number.parse::<i64>() {
                 Ok(v) => Token::Int(v),
                 Err(_) => Token::Float(
-                    number.parse().map_err(|_| Error::runtime(format!("formula: bad number {number} in {text}")))?,
+                    number
+                        .parse()
+                        .map_err(|_| Error::runtime(format!("formula: bad number {number} in {text}")))?,
                 ),
             });
         } else if c.is_ascii_alphabetic() || c == '_' {
@@ -73,7 +75,9 @@ fn tokens(text: &str) -> Result<Vec<Token>> {
             }
             out.push(Token::Name(text[start..i].to_string()));
         } else if c == '"' {
-            let end = text[i + 1..].find('"').ok_or_else(|| Error::runtime(format!("formula: open string in {text}")))?;
+            let end = text[i + 1..]
+                .find('"')
+                .ok_or_else(|| Error::runtime(format!("formula: open string in {text}")))?;
             out.push(Token::Str(text[i + 1..i + 1 + end].to_string()));
             i += end + 2;
         } else if let Some(op) = OPERATORS.iter().find(|op| text[i..].starts_with(**op)) {
@@ -123,7 +127,11 @@ impl Parser<'_> {
         found
     }
     fn expect(&mut self, op: &str) -> Result<()> {
-        if self.eat(op) { Ok(()) } else { Err(self.error(&format!("expected {op}, found {:?}", self.peek()))) }
+        if self.eat(op) {
+            Ok(())
+        } else {
+            Err(self.error(&format!("expected {op}, found {:?}", self.peek())))
+        }
     }
     fn error(&self, what: &str) -> Error {
         Error::runtime(format!("formula: {what} in {}", self.text))
@@ -182,7 +190,9 @@ impl Parser<'_> {
         let mut e = self.primary()?;
         loop {
             if self.eat(".") {
-                let Token::Name(name) = self.next() else { return Err(self.error("expected a method's name")) };
+                let Token::Name(name) = self.next() else {
+                    return Err(self.error("expected a method's name"));
+                };
                 self.expect("(")?;
                 e = Expr::Method(Box::new(e), name, self.list(")")?);
             } else if self.eat("[") {
@@ -228,7 +238,11 @@ mod tests {
         let n = |s: &str| Box::new(Expr::Name(s.into()));
         assert_eq!(
             parse("a - -b * c").unwrap(),
-            Expr::Binary("-", n("a"), Box::new(Expr::Binary("*", Box::new(Expr::Unary('-', n("b"))), n("c"))))
+            Expr::Binary(
+                "-",
+                n("a"),
+                Box::new(Expr::Binary("*", Box::new(Expr::Unary('-', n("b"))), n("c")))
+            )
         );
         assert_eq!(
             parse("x.defined() ? f(x, {1, 2.5}) : y[0]").unwrap(),

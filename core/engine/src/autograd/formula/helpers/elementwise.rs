@@ -200,7 +200,8 @@ fn sgn_backward(a: &[Value]) -> Result<Value> {
             .into());
     }
     let abs = op::abs.call((x,))?;
-    let along = op::mul_Tensor.call((op::real.call((op::mul_Tensor.call((op::conj.call((sgn,))?, grad))?,))?, sgn))?;
+    let along = op::mul_Tensor
+        .call((op::real.call((op::mul_Tensor.call((op::conj.call((sgn,))?, grad))?,))?, sgn))?;
     let out = op::div_Tensor.call((op::sub_Tensor.call((grad, along))?, &abs))?;
     Ok(op::masked_fill_Scalar.call((out, op::eq_Scalar.call((&abs, 0.0))?, 0))?.into())
 }
@@ -211,7 +212,8 @@ fn sinc_backward(a: &[Value]) -> Result<Value> {
     let pi = std::f64::consts::PI;
     let px = op::mul_Scalar.call((x, pi))?;
     let square = op::mul_Scalar.call((op::mul_Tensor.call((x, x))?, pi))?;
-    let top = op::sub_Tensor.call((op::mul_Tensor.call((op::cos.call((&px,))?, &px))?, op::sin.call((&px,))?))?;
+    let top =
+        op::sub_Tensor.call((op::mul_Tensor.call((op::cos.call((&px,))?, &px))?, op::sin.call((&px,))?))?;
     let slope = conj(&op::div_Tensor.call((top, &square))?)?;
     let out = op::mul_Tensor.call((grad, slope))?;
     Ok(op::masked_fill_Scalar.call((out, op::eq_Scalar.call((&square, 0.0))?, 0))?.into())
@@ -223,7 +225,8 @@ fn atan2_backward(a: &[Value]) -> Result<Value> {
     let (y, x) = (a[1].tensor()?, a[2].tensor()?);
     let mask = bools(&a[3])?;
     let norm = op::add_Tensor.call((op::mul_Tensor.call((y, y))?, op::mul_Tensor.call((x, x))?))?;
-    let recip = op::masked_fill_Scalar.call((op::reciprocal.call((&norm,))?, op::eq_Scalar.call((&norm, 0))?, 0))?;
+    let recip =
+        op::masked_fill_Scalar.call((op::reciprocal.call((&norm,))?, op::eq_Scalar.call((&norm, 0))?, 0))?;
     let side = |on: bool, by: &Tensor, sign: bool| -> Result<Value> {
         if !on {
             return Ok(Value::UNDEFINED);
@@ -297,7 +300,8 @@ fn clamp_backward_min_max(a: &[Value]) -> Result<Value> {
 fn silu(a: &[Value]) -> Result<Value> {
     let (grad, x) = (a[0].tensor()?, a[1].tensor()?);
     let s = op::sigmoid.call((x,))?;
-    let slope = op::mul_Tensor.call((&s, op::add_Scalar.call((op::mul_Tensor.call((x, op::rsub_Scalar.call((&s, 1))?))?, 1))?))?;
+    let slope = op::mul_Tensor
+        .call((&s, op::add_Scalar.call((op::mul_Tensor.call((x, op::rsub_Scalar.call((&s, 1))?))?, 1))?))?;
     Ok(op::mul_Tensor.call((grad, slope))?.into())
 }
 
@@ -321,7 +325,8 @@ fn logit(a: &[Value]) -> Result<Value> {
         return Ok(op::where_self.call((inside, slope, nan))?.into());
     }
     let eps = a[2].double()?;
-    let inside = op::logical_and.call((op::ge_Scalar.call((x, eps))?, op::le_Scalar.call((x, 1.0 - eps))?))?;
+    let inside =
+        op::logical_and.call((op::ge_Scalar.call((x, eps))?, op::le_Scalar.call((x, 1.0 - eps))?))?;
     let zero = op::scalar_tensor.call((0.0, slope.dtype(), IValue::None, slope.device()))?;
     Ok(op::where_self.call((inside, slope, zero))?.into())
 }
@@ -358,7 +363,8 @@ fn i1_backward(a: &[Value]) -> Result<Value> {
     let far = op::gt_Scalar.call((op::abs.call((x,))?, eps))?;
     let filler = op::scalar_tensor.call((eps, x.dtype(), IValue::None, x.device()))?;
     let safe = op::where_self.call((&far, x, filler))?;
-    let slope = op::sub_Tensor.call((op::i0.call((&safe,))?, op::mul_Tensor.call((result, op::reciprocal.call((&safe,))?))?))?;
+    let slope = op::sub_Tensor
+        .call((op::i0.call((&safe,))?, op::mul_Tensor.call((result, op::reciprocal.call((&safe,))?))?))?;
     let half = op::scalar_tensor.call((0.5, x.dtype(), IValue::None, x.device()))?;
     Ok(op::mul_Tensor.call((grad, op::where_self.call((far, slope, half))?))?.into())
 }
@@ -372,13 +378,16 @@ fn gelu_double_backward(a: &[Value]) -> Result<Value> {
         let beta = std::f64::consts::SQRT_2 * std::f64::consts::FRAC_2_SQRT_PI * 0.5;
         let kappa = 0.044715;
         let cube = mul(&sq, x)?;
-        let inner = op::mul_Scalar.call((op::add_Tensor.call((x, op::mul_Scalar.call((cube, kappa))?))?, beta))?;
+        let inner =
+            op::mul_Scalar.call((op::add_Tensor.call((x, op::mul_Scalar.call((cube, kappa))?))?, beta))?;
         let t = op::tanh.call((inner,))?;
         let sech = op::rsub_Scalar.call((mul(&t, &t)?, 1))?;
-        let d = op::mul_Scalar.call((op::add_Scalar.call((op::mul_Scalar.call((&sq, 3.0 * kappa))?, 1))?, beta))?;
+        let d = op::mul_Scalar
+            .call((op::add_Scalar.call((op::mul_Scalar.call((&sq, 3.0 * kappa))?, 1))?, beta))?;
         let dd = op::mul_Scalar.call((x, 6.0 * kappa * beta))?;
         // f' = (1 + t)/2 + x sech d / 2, and so f'' = sech d + x (sech dd - 2 t sech d^2) / 2
-        let curve = op::sub_Tensor.call((mul(&sech, &dd)?, op::mul_Scalar.call((mul(&mul(&t, &sech)?, &mul(&d, &d)?)?, 2))?))?;
+        let curve = op::sub_Tensor
+            .call((mul(&sech, &dd)?, op::mul_Scalar.call((mul(&mul(&t, &sech)?, &mul(&d, &d)?)?, 2))?))?;
         op::add_Tensor.call((mul(&sech, &d)?, op::mul_Scalar.call((mul(x, &curve)?, 0.5))?))?
     } else {
         // f' = Phi + x phi, and so f'' = phi (2 - x^2)

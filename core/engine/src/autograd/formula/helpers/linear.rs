@@ -81,7 +81,8 @@ fn trilinear_backward(a: &[Value]) -> Result<Value> {
         if !on {
             return Ok(Value::UNDEFINED);
         }
-        let args = (grad, conj(x.tensor()?)?, conj(y.tensor()?)?, sum.clone(), ex.clone(), ey.clone(), own.clone());
+        let args =
+            (grad, conj(x.tensor()?)?, conj(y.tensor()?)?, sum.clone(), ex.clone(), ey.clone(), own.clone());
         Ok(op::_trilinear.call(args)?.into())
     };
     Ok(Value::Tuple(vec![

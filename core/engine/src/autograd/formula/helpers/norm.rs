@@ -1,7 +1,7 @@
 //! Derivatives of normalisations and losses where operators alone do not say them.
 
-use super::elementwise::bools;
 use super::Helper;
+use super::elementwise::bools;
 use crate::autograd::formula::eval::Value;
 use crate::ivalue::{IValue, IntList};
 use crate::{Result, Tensor, op};
@@ -50,7 +50,13 @@ pub const HELPERS: &[(&str, Helper)] = &[
 ];
 
 /// The gradient of a mean or a sum of terms, from the slope of each term.
-fn loss_gradient(grad: &Value, slope: Tensor, weight: Option<&Tensor>, reduction: i64, like: &Tensor) -> Result<Value> {
+fn loss_gradient(
+    grad: &Value,
+    slope: Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    like: &Tensor,
+) -> Result<Value> {
     let mut out = op::mul_Tensor.call((slope, grad.tensor()?))?;
     if let Some(w) = weight {
         out = op::mul_Tensor.call((out, w))?;
@@ -89,7 +95,8 @@ fn rms_norm_backward(a: &[Value]) -> Result<Value> {
                 Some(w) => op::mul_Tensor.call((&go, cast(w)?))?,
                 None => go.clone(),
             };
-            let along = op::div_Scalar.call((sum_over(&op::mul_Tensor.call((&g, &unit))?, &inner, true)?, count))?;
+            let along =
+                op::div_Scalar.call((sum_over(&op::mul_Tensor.call((&g, &unit))?, &inner, true)?, count))?;
             let centred = op::sub_Tensor.call((g, op::mul_Tensor.call((&unit, along))?))?;
             to_x = Some(op::mul_Tensor.call((centred, rstd))?);
         }
@@ -148,7 +155,8 @@ fn group_norm_backward(a: &[Value]) -> Result<Value> {
         let gg = grouped(&weighted)?;
         let m1 = op::mean_dim.call((&gg, [2], true))?;
         let m2 = op::mean_dim.call((op::mul_Tensor.call((&gg, &unit))?, [2], true))?;
-        let inner = op::sub_Tensor.call((op::sub_Tensor.call((gg, m1))?, op::mul_Tensor.call((&unit, m2))?))?;
+        let inner =
+            op::sub_Tensor.call((op::sub_Tensor.call((gg, m1))?, op::mul_Tensor.call((&unit, m2))?))?;
         add(&mut to_x, op::mul_Tensor.call((inner, &rstd))?)?;
         if mask[1] && a[6].is_defined() {
             let u = op::reshape.call((&unit, [n, c, hw]))?;
@@ -176,8 +184,10 @@ fn group_norm_backward(a: &[Value]) -> Result<Value> {
 
 /// grad_w, v, g, norms, dim
 fn weight_norm_backward(a: &[Value]) -> Result<Value> {
-    let (grad, v, g, norms, dim) = (a[0].tensor()?, a[1].tensor()?, a[2].tensor()?, a[3].tensor()?, a[4].int()?);
-    let norms = if norms.dtype() == g.dtype() { norms.clone() } else { op::_to_copy.call((norms, g.dtype()))? };
+    let (grad, v, g, norms, dim) =
+        (a[0].tensor()?, a[1].tensor()?, a[2].tensor()?, a[3].tensor()?, a[4].int()?);
+    let norms =
+        if norms.dtype() == g.dtype() { norms.clone() } else { op::_to_copy.call((norms, g.dtype()))? };
     let last = v.dim() as i64 - 1;
     let over: IntList = if dim == 0 { (1..=last).collect() } else { (0..last).collect() };
     let dots = sum_over(&op::mul_Tensor.call((grad, v))?, &over, true)?;
@@ -214,7 +224,8 @@ fn layer_norm_double_backward(a: &[Value]) -> Result<Value> {
     let project = |t: &Tensor| -> Result<Tensor> {
         op::sub_Tensor.call((op::sub_Tensor.call((t, m(t)?))?, mul(&y, &m(&mul(t, &y)?)?)?))
     };
-    let (mut to_x, mut to_g, mut to_go): (Option<Tensor>, Option<Tensor>, Option<Tensor>) = (None, None, None);
+    let (mut to_x, mut to_g, mut to_go): (Option<Tensor>, Option<Tensor>, Option<Tensor>) =
+        (None, None, None);
     let add = |sum: &mut Option<Tensor>, t: Tensor| -> Result<()> {
         *sum = Some(match sum.take() {
             Some(s) => op::add_Tensor.call((s, t))?,

@@ -23,7 +23,9 @@ pub const HELPERS: &[(&str, Helper)] = &[
         // grad, shape, dim, numel, keepdim
         let (shape, dims) = (a[1].ints()?, a[2].opt_ints()?);
         let n: i64 = match &dims {
-            Some(d) if !d.is_empty() => d.iter().map(|d| shape.get(wrap(*d, shape.len()) as usize).copied().unwrap_or(1)).product(),
+            Some(d) if !d.is_empty() => {
+                d.iter().map(|d| shape.get(wrap(*d, shape.len()) as usize).copied().unwrap_or(1)).product()
+            }
             _ => a[3].int()?,
         };
         let grad = restore(a[0].tensor()?, dims, a[4].boolean()?, shape.len())?;
@@ -75,9 +77,13 @@ pub const HELPERS: &[(&str, Helper)] = &[
             let Some(grad) = grad.opt_tensor() else { continue };
             let all: IntList = (0..this.dim() as i64).collect();
             let over = dims.clone().unwrap_or(all);
-            let (g, v) = (restore(grad, Some(over.clone()), keep, this.dim())?, restore(value.tensor()?, Some(over.clone()), keep, this.dim())?);
+            let (g, v) = (
+                restore(grad, Some(over.clone()), keep, this.dim())?,
+                restore(value.tensor()?, Some(over.clone()), keep, this.dim())?,
+            );
             let mask = op::eq_Tensor.call((v, this))?;
-            let part = op::div_Tensor.call((op::mul_Tensor.call((g, &mask))?, op::sum_dim_IntList.call((&mask, over, true))?))?;
+            let part = op::div_Tensor
+                .call((op::mul_Tensor.call((g, &mask))?, op::sum_dim_IntList.call((&mask, over, true))?))?;
             sum = Some(match sum {
                 Some(s) => op::add_Tensor.call((s, part))?,
                 None => part,
@@ -85,10 +91,20 @@ pub const HELPERS: &[(&str, Helper)] = &[
         }
         Ok(sum.map_or(Value::UNDEFINED, Value::from))
     }),
-    ("var_backward", |a| Ok(var_backward(a[0].tensor()?, a[1].tensor()?, a[2].opt_ints()?, &a[3], a[4].boolean()?)?.into())),
+    ("var_backward", |a| {
+        Ok(var_backward(a[0].tensor()?, a[1].tensor()?, a[2].opt_ints()?, &a[3], a[4].boolean()?)?.into())
+    }),
     ("std_backward", |a| {
         // result, grad, self, dim, correction, keepdim
-        Ok(std_backward(a[0].tensor()?, a[1].tensor()?, a[2].tensor()?, a[3].opt_ints()?, &a[4], a[5].boolean()?)?.into())
+        Ok(std_backward(
+            a[0].tensor()?,
+            a[1].tensor()?,
+            a[2].tensor()?,
+            a[3].opt_ints()?,
+            &a[4],
+            a[5].boolean()?,
+        )?
+        .into())
     }),
     ("var_mean_backward", |a| {
         // grad of var, grad of mean, self, dim, correction, keepdim
@@ -139,13 +155,22 @@ pub const HELPERS: &[(&str, Helper)] = &[
     ("linalg_vector_norm_backward", |a| {
         // grad, self, ord, result, dim, keepdim
         let p = a[2].scalar()?.to_f64();
-        Ok(norm_backward(a[0].tensor()?, a[1].tensor()?, p, a[3].tensor()?, a[4].opt_ints()?, a[5].boolean()?)?.into())
+        Ok(norm_backward(
+            a[0].tensor()?,
+            a[1].tensor()?,
+            p,
+            a[3].tensor()?,
+            a[4].opt_ints()?,
+            a[5].boolean()?,
+        )?
+        .into())
     }),
     ("renorm_backward", renorm_backward),
     ("softmax_double_backward", |a| {
         // grad, grad_output, dim, output
         let (grad, go, dim, out) = (a[0].tensor()?, a[1].tensor()?, a[2].int()?, a[3].tensor()?);
-        let dot = |x: &Tensor, y: &Tensor| op::sum_dim_IntList.call((op::mul_Tensor.call((x, y))?, [dim], true));
+        let dot =
+            |x: &Tensor, y: &Tensor| op::sum_dim_IntList.call((op::mul_Tensor.call((x, y))?, [dim], true));
         let left = op::mul_Tensor.call((go, grad))?;
         let mid = op::mul_Tensor.call((dot(out, go)?, grad))?;
         let right = op::mul_Tensor.call((go, dot(out, grad)?))?;
@@ -191,7 +216,13 @@ fn mean(t: &Tensor, dims: &Option<IntList>) -> Result<Tensor> {
     op::mean_dim.call((t, all, true))
 }
 
-fn var_backward(grad: &Tensor, this: &Tensor, dims: Option<IntList>, c: &Value, keep: bool) -> Result<Tensor> {
+fn var_backward(
+    grad: &Tensor,
+    this: &Tensor,
+    dims: Option<IntList>,
+    c: &Value,
+    keep: bool,
+) -> Result<Tensor> {
     let freedom = count(this, &dims) as f64 - correction(c)?;
     let grad = restore(grad, dims.clone(), keep, this.dim())?;
     if freedom <= 0.0 {
@@ -219,7 +250,13 @@ fn std_backward(
     var_backward(&slope, this, dims, c, keep)
 }
 
-fn joined(spread: Option<Tensor>, mean_grad: Option<&Tensor>, this: &Tensor, dims: Option<IntList>, keep: bool) -> Result<Value> {
+fn joined(
+    spread: Option<Tensor>,
+    mean_grad: Option<&Tensor>,
+    this: &Tensor,
+    dims: Option<IntList>,
+    keep: bool,
+) -> Result<Value> {
     let centre = match mean_grad {
         None => None,
         Some(g) => {
@@ -278,7 +315,8 @@ fn prod_safe(grad: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
         s
     };
     let ones = op::ones.call((ones_shape, x.dtype(), IValue::None, x.device()))?;
-    let before = op::cumprod.call((op::cat.call((vec![ones.clone(), op::narrow.call((x, dim, 0, n - 1))?], dim))?, dim))?;
+    let before = op::cumprod
+        .call((op::cat.call((vec![ones.clone(), op::narrow.call((x, dim, 0, n - 1))?], dim))?, dim))?;
     let rest = op::flip.call((op::narrow.call((x, dim, 1, n - 1))?, [dim]))?;
     let after = op::flip.call((op::cumprod.call((op::cat.call((vec![ones, rest], dim))?, dim))?, [dim]))?;
     op::mul_Tensor.call((grad, conj(&op::mul_Tensor.call((before, after))?)?))
@@ -393,14 +431,16 @@ fn norm_backward(
         let power = op::pow_Tensor_Scalar.call((op::abs.call((this,))?, p - 1.0))?;
         let part = op::mul_Tensor.call((op::sgn.call((this,))?, power))?;
         let part = op::masked_fill_Scalar.call((part, op::eq_Scalar.call((this, 0))?, 0))?;
-        op::mul_Tensor.call((part, op::mul_Tensor.call((&grad, op::pow_Tensor_Scalar.call((&norm, 1.0 - p))?))?))?
+        op::mul_Tensor
+            .call((part, op::mul_Tensor.call((&grad, op::pow_Tensor_Scalar.call((&norm, 1.0 - p))?))?))?
     } else if p < 2.0 {
         let power = op::pow_Tensor_Scalar.call((op::abs.call((this,))?, p - 1.0))?;
         let part = op::mul_Tensor.call((op::sgn.call((this,))?, power))?;
         let scale = zero_norm(op::div_Tensor.call((&grad, op::pow_Tensor_Scalar.call((&norm, p - 1.0))?))?)?;
         op::mul_Tensor.call((part, scale))?
     } else {
-        let part = op::mul_Tensor.call((this, op::pow_Tensor_Scalar.call((op::abs.call((this,))?, p - 2.0))?))?;
+        let part =
+            op::mul_Tensor.call((this, op::pow_Tensor_Scalar.call((op::abs.call((this,))?, p - 2.0))?))?;
         let scale = zero_norm(op::div_Tensor.call((&grad, op::pow_Tensor_Scalar.call((&norm, p - 1.0))?))?)?;
         op::mul_Tensor.call((part, scale))?
     };
@@ -409,7 +449,8 @@ fn norm_backward(
 
 /// grad, self, p, dim, maxnorm
 fn renorm_backward(a: &[Value]) -> Result<Value> {
-    let (grad, x, p, maxnorm) = (a[0].tensor()?, a[1].tensor()?, a[2].scalar()?.to_f64(), a[4].scalar()?.to_f64());
+    let (grad, x, p, maxnorm) =
+        (a[0].tensor()?, a[1].tensor()?, a[2].scalar()?.to_f64(), a[4].scalar()?.to_f64());
     let dim = wrap(a[3].int()?, x.dim());
     let over: IntList = (0..x.dim() as i64).filter(|d| *d != dim).collect();
     let norm = op::linalg_vector_norm.call((x, p, over.clone(), true))?;

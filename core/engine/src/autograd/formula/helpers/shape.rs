@@ -58,7 +58,13 @@ pub const HELPERS: &[(&str, Helper)] = &[
     ("index_backward", |a| {
         // zeros like self, indices, grad
         Ok(op::_index_put_impl_
-            .call((a[0].tensor()?, a[1].clone().into_opt_tensors().map(IValue::OptTensorList)?, a[2].tensor()?, true, true))?
+            .call((
+                a[0].tensor()?,
+                a[1].clone().into_opt_tensors().map(IValue::OptTensorList)?,
+                a[2].tensor()?,
+                true,
+                true,
+            ))?
             .into())
     }),
     ("unsqueeze_to", unsqueeze_to),
@@ -132,9 +138,11 @@ pub const HELPERS: &[(&str, Helper)] = &[
 
 /// The shapes of a list of tensors, as a tuple of lists.
 fn sizes_of(v: &Value) -> Result<Value> {
-    let shapes = v.clone().into_opt_tensors()?.into_iter().map(|t| {
-        Value::I(IValue::IntList(t.map(|t| t.sizes().into()).unwrap_or_default()))
-    });
+    let shapes = v
+        .clone()
+        .into_opt_tensors()?
+        .into_iter()
+        .map(|t| Value::I(IValue::IntList(t.map(|t| t.sizes().into()).unwrap_or_default())));
     Ok(Value::Tuple(shapes.collect()))
 }
 
@@ -145,7 +153,13 @@ fn list_of_sizes(v: &Value) -> Result<Vec<IntList>> {
     }
 }
 
-fn split_with_sizes(grads: &Value, parts: &[i64], dim: usize, sizes: &[i64], options: &Value) -> Result<Value> {
+fn split_with_sizes(
+    grads: &Value,
+    parts: &[i64],
+    dim: usize,
+    sizes: &[i64],
+    options: &Value,
+) -> Result<Value> {
     let Value::Options(dtype, layout, device) = options else { return options.mismatch("options") };
     let mut grads = grads.clone().into_opt_tensors()?;
     // Gradients at the end that nobody made.
@@ -174,7 +188,9 @@ fn dtypes(v: &Value) -> Result<Vec<crate::DType>> {
 /// grad, shapes, dtypes, dim
 fn cat_backward(a: &[Value]) -> Result<Value> {
     let shapes = list_of_sizes(&a[1])?;
-    let Some(grad) = a[0].opt_tensor() else { return Ok(Value::I(IValue::OptTensorList(vec![None; shapes.len()]))) };
+    let Some(grad) = a[0].opt_tensor() else {
+        return Ok(Value::I(IValue::OptTensorList(vec![None; shapes.len()])));
+    };
     let dtypes = dtypes(&a[2])?;
     // Legacy: an empty vector may be joined with anything.
     let skipped = |s: &IntList| s.len() == 1 && s[0] == 0;
@@ -197,7 +213,9 @@ fn cat_backward(a: &[Value]) -> Result<Value> {
 /// grad, dim, dtypes
 fn stack_backward(a: &[Value]) -> Result<Value> {
     let dtypes = dtypes(&a[2])?;
-    let Some(grad) = a[0].opt_tensor() else { return Ok(Value::I(IValue::OptTensorList(vec![None; dtypes.len()]))) };
+    let Some(grad) = a[0].opt_tensor() else {
+        return Ok(Value::I(IValue::OptTensorList(vec![None; dtypes.len()])));
+    };
     let parts = op::unbind_int.call_list((grad, a[1].int()?))?;
     let parts = parts.into_iter().zip(dtypes).map(|(p, d)| real_if(d, p)).collect::<Result<Vec<_>>>()?;
     Ok(Value::I(IValue::TensorList(parts)))
@@ -244,7 +262,8 @@ fn as_strided_backward(a: &[Value]) -> Result<Value> {
         offset + sizes.iter().zip(strides).map(|(n, s)| (n - 1) * s).sum::<i64>() + 1
     };
     let first = base.offset.min(offset);
-    let span = extent(&base.sizes, &base.strides, base.offset - first).max(extent(&sizes, &strides, offset - first));
+    let span =
+        extent(&base.sizes, &base.strides, base.offset - first).max(extent(&sizes, &strides, offset - first));
     let zeros = op::zeros.call(([span], grad.dtype(), IValue::None, grad.device()))?;
     let places = |sizes: &IntList, strides: &IntList, offset: i64| -> Result<Tensor> {
         let all = op::arange.call((span, crate::DType::Long))?;
