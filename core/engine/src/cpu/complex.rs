@@ -225,3 +225,18 @@ pub fn pow(z: C, w: C) -> C {
     }
     exp(w * log(z))
 }
+
+/// `log(exp(z) + exp(w))`
+pub fn logaddexp(z: C, w: C) -> C {
+    if z.re.is_nan() || z.im.is_nan() || w.re.is_nan() || w.im.is_nan() {
+        return c(f64::NAN, f64::NAN);
+    }
+    let (big, small) = if z.re >= w.re { (z, w) } else { (w, z) };
+    if big.re.is_infinite() && big.re == small.re {
+        if big.re < 0.0 {
+            return big;
+        }
+        return log(exp(z) + exp(w));
+    }
+    big + log1p(exp(small - big))
+}

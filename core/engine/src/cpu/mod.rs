@@ -3,11 +3,13 @@
 pub(crate) mod attention;
 pub(crate) mod complex;
 pub(crate) mod conv;
+pub(crate) mod gamma;
 pub(crate) mod gemm;
 pub(crate) mod integer;
 pub(crate) mod lines;
 pub(crate) mod order;
 pub mod parallel;
+pub(crate) mod polynomials;
 pub(crate) mod rows;
 pub(crate) mod scan;
 pub(crate) mod special;

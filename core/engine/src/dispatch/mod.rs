@@ -4,6 +4,7 @@ pub mod call;
 mod derive;
 mod fallback;
 pub mod key;
+pub(crate) mod math_bits;
 pub mod operator;
 pub mod registry;
 pub mod tls;

@@ -71,6 +71,9 @@ fn apply_bits(dst: &Tensor, conj: bool, neg: bool) -> Result<()> {
         match dst.dtype() {
             DType::ComplexFloat => loops::unary(&it, |z: Complex<f32>| -z),
             DType::ComplexDouble => loops::unary(&it, |z: Complex<f64>| -z),
+            other if other.is_integral(false) => {
+                dispatch!("neg", other, integral, T => loops::unary(&it, |x: T| x.wrapping_neg()))
+            }
             other => dispatch!("neg", other, floating, T => loops::unary(&it, |x: T| -x)),
         }
     }

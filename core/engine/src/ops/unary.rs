@@ -53,6 +53,27 @@ pub(crate) fn vector<G: Function>(it: &TensorIterator) -> Result<bool> {
     Ok(true)
 }
 
+/// Refuses the half types, for which upstream has no kernel either.
+pub(crate) fn full_precision(it: &TensorIterator, name: &str) -> Result<()> {
+    match it.common_dtype() {
+        d if d.is_reduced_floating() => Err(Error::dtype_not_implemented(name, d)),
+        _ => Ok(()),
+    }
+}
+
+macro_rules! full_precision_functions {
+    ($r:ident: $($id:ident $name:literal $f:path;)*) => {$(
+        $r.pointwise(
+            op::$id,
+            |a, out| TensorIterator::unary_float_op(out, a.tensor(0)?),
+            |it, _| {
+                full_precision(it, $name)?;
+                real(it, $name, $f)
+            },
+        );
+    )*};
+}
+
 macro_rules! float_functions {
     ($r:ident: $($id:ident $name:literal $real:expr $(, $complex:path)? $(=> $vector:ident)?;)*) => {$(
         $r.pointwise(
@@ -102,12 +123,14 @@ pub(crate) fn register(r: &mut Registry) {
         digamma "digamma" special::digamma;
         i0 "i0_vml_cpu" special::i0;
         special_entr "entr" special::entr;
-        special_ndtri "ndtri_cpu" special::ndtri;
-        special_log_ndtr "log_ndtr_cpu" special::log_ndtr;
-        special_erfcx "erfcx_cpu" special::erfcx;
         special_i0e "i0e" special::i0e;
         special_i1 "i1" special::i1;
         special_i1e "i1e" special::i1e;
+    }
+    full_precision_functions! { r:
+        special_ndtri "ndtri_cpu" special::ndtri;
+        special_log_ndtr "log_ndtr_cpu" special::log_ndtr;
+        special_erfcx "erfcx_cpu" special::erfcx;
         special_bessel_j0 "bessel_j0_cpu" special::bessel_j0;
         special_bessel_j1 "bessel_j1_cpu" special::bessel_j1;
         special_bessel_y0 "bessel_y0_cpu" special::bessel_y0;
