@@ -55,7 +55,6 @@ pub(crate) fn register(r: &mut Registry) {
     r.any_device(op::repeat_interleave_Tensor, interleave_indices);
     r.implicit(op::repeat_interleave_self_Tensor, interleave_tensor);
     r.implicit(op::repeat_interleave_self_int, interleave_int);
-    r.any_device(op::constant_pad_nd, constant_pad).implicit(op::pad, pad);
     r.implicit(op::meshgrid, |a| {
         crate::warn::warn(
             crate::warn::Category::User,
@@ -342,81 +341,6 @@ fn interleave_int(a: Args<'_>) -> Result<Returns> {
     sizes[d + 1] = n;
     let copy = op::clone.call((op::expand.call((wide, sizes))?, MemoryFormat::Contiguous))?;
     Ok(op::flatten_using_ints.call((copy, d as i64, d as i64 + 1))?.into())
-}
-
-/// constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor
-fn constant_pad(a: Args<'_>) -> Result<Returns> {
-    let (t, pad) = (a.tensor(0)?, a.int_list(1)?);
-    check!(pad.len() % 2 == 0, "Length of pad must be even but instead it equals {}", pad.len());
-    check!(
-        pad.len() <= 2 * t.dim(),
-        "Length of pad should be no more than twice the number of dimensions of the input. Pad length is {}while the input has \
-         {}dimensions.",
-        pad.len(),
-        t.dim()
-    );
-    let mut sizes = IntList::from_slice(t.sizes());
-    let mut source = views::same(t);
-    for (i, p) in pad.chunks(2).enumerate() {
-        let d = t.dim() - 1 - i;
-        // Negative padding cuts the source.
-        let (begin, end) = ((-p[0]).max(0), t.sizes()[d] - (-p[1]).max(0));
-        check!(end >= begin, "narrow(): length must be non-negative.");
-        source = views::slice(&source, d as i64, Some(begin), Some(end), 1)?;
-        sizes[d] = t.sizes()[d] + p[0] + p[1];
-        check!(
-            sizes[d] >= 0,
-            "The input size {}, plus negative padding {} and {} resulted in a negative output size, which is invalid. Check \
-             dimension {d} of your input.",
-            t.sizes()[d],
-            p[0],
-            p[1]
-        );
-    }
-    let format = t.suggest_memory_format();
-    let out = factory::empty_format(&sizes, t.dtype(), t.device(), format)?;
-    fill(&out, a.scalar(2)?)?;
-    let mut inner = views::same(&out);
-    for (i, p) in pad.chunks(2).enumerate() {
-        let d = t.dim() - 1 - i;
-        let begin = p[0].max(0);
-        inner = views::slice(&inner, d as i64, Some(begin), Some(begin + source.sizes()[d]), 1)?;
-    }
-    copy_into(&inner, &source)?;
-    Ok(out.into())
-}
-
-fn pad(a: Args<'_>) -> Result<Returns> {
-    let (t, pad, mode) = (a.tensor(0)?, a.int_list(1)?, a.str(2)?);
-    let value = a.opt_double(3)?;
-    check!(pad.len() % 2 == 0, "Padding length must be divisible by 2");
-    check!(
-        pad.len() <= 2 * t.dim(),
-        "Padding length should be less than or equal to two times the input dimension but got padding length {} and input of \
-         dimension {}",
-        pad.len(),
-        t.dim()
-    );
-    if mode == "constant" {
-        return Ok(op::constant_pad_nd.call((t, pad, Scalar::Float(value.unwrap_or(0.0))))?.into());
-    }
-    check!(value.is_none_or(|v| v == 0.0), "Padding mode \"{mode}\" doesn't take in value argument");
-    let fits = |n: usize| pad.len() == 2 * n && (t.dim() == n + 1 || t.dim() == n + 2);
-    let id = match mode {
-        "reflect" if fits(1) => op::reflection_pad1d,
-        "reflect" if fits(2) => op::reflection_pad2d,
-        "reflect" if fits(3) => op::reflection_pad3d,
-        "replicate" if fits(1) => op::replication_pad1d,
-        "replicate" if fits(2) => op::replication_pad2d,
-        "replicate" if fits(3) => op::replication_pad3d,
-        "circular" if fits(1) || fits(2) || fits(3) => op::_pad_circular,
-        "reflect" | "replicate" | "circular" => bail!(
-            NotImplemented,
-            "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now"
-        ),
-        other => bail!(NotImplemented, "Unrecognised padding mode {other}"),
-    };
-    Ok(id.call((t, pad))?.into())
 }
 
 fn meshgrid(list: &[Tensor], xy: bool) -> Result<Returns> {

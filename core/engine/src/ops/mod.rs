@@ -28,9 +28,11 @@ mod minmax;
 mod norm;
 mod normalization;
 pub(crate) mod options;
+mod pad;
 mod pointwise;
 mod power;
 mod queries;
+mod pool;
 mod random;
 mod reduce;
 mod rounding;
@@ -90,5 +92,7 @@ pub fn register_all() {
         concat::register(r);
         attention::register(r);
         conv::register(r);
+        pad::register(r);
+        pool::register(r);
     });
 }
