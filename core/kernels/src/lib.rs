@@ -9,6 +9,8 @@
 //! * [`conv`]: the gathering that makes convolution a matrix product, and depthwise convolution.
 //! * [`vmath`], [`pointwise`]: elementary functions and contiguous loops over them; conversions.
 //! * [`rows`], [`reduce`], [`channels`]: softmax, normalisation and sums.
+//! * [`rows`], [`reduce`]: softmax, normalisation and sums.
+//! * [`resample`](mod@resample): interpolation along a dimension.
 //! * [`transpose`](mod@transpose): copies between row and column order.
 //! * [`threads`]: the thread pool behind `torch.set_num_threads`.
 //! * [`isa`]: one vector interface over AVX-512, AVX2, NEON, WebAssembly SIMD and portable arrays; kernels are
@@ -23,6 +25,7 @@ pub mod gemm;
 pub mod isa;
 pub mod pointwise;
 pub mod reduce;
+pub mod resample;
 pub mod rows;
 pub mod scratch;
 #[cfg(test)]

@@ -7,6 +7,7 @@ pub(crate) mod gamma;
 pub(crate) mod gather;
 pub(crate) mod gemm;
 pub(crate) mod integer;
+pub(crate) mod grid;
 pub(crate) mod lines;
 pub(crate) mod order;
 pub mod parallel;

@@ -19,6 +19,8 @@ mod division;
 pub(crate) mod elements;
 mod factories;
 mod foreach;
+mod fold;
+mod grid;
 mod indexing;
 #[cfg(test)]
 mod indexing_tests;
@@ -42,6 +44,7 @@ mod softmax;
 mod sort;
 mod storage;
 mod unary;
+mod upsample;
 mod view_forms;
 pub(crate) mod views;
 
@@ -94,5 +97,8 @@ pub fn register_all() {
         conv::register(r);
         pad::register(r);
         pool::register(r);
+        fold::register(r);
+        grid::register(r);
+        upsample::register(r);
     });
 }

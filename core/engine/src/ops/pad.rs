@@ -46,7 +46,7 @@ pub(crate) fn register(r: &mut Registry) {
 /// constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor
 fn constant(a: Args<'_>) -> Result<Returns> {
     let (t, pad) = (a.tensor(0)?, a.int_list(1)?);
-    check!(pad.len() % 2 == 0, "Length of pad must be even but instead it equals {}", pad.len());
+    check!(pad.len().is_multiple_of(2), "Length of pad must be even but instead it equals {}", pad.len());
     check!(
         pad.len() <= 2 * t.dim(),
         "Length of pad should be no more than twice the number of dimensions of the input. Pad length is {}while the input has \
@@ -86,7 +86,7 @@ fn constant(a: Args<'_>) -> Result<Returns> {
 }
 
 fn pad(t: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Result<Tensor> {
-    check!(pad.len() % 2 == 0, "Padding length must be divisible by 2");
+    check!(pad.len().is_multiple_of(2), "Padding length must be divisible by 2");
     check!(
         pad.len() <= 2 * t.dim(),
         "Padding length should be less than or equal to two times the input dimension but got padding length {} and input of \
@@ -124,7 +124,7 @@ fn pad(t: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Result<Tensor
 /// Pads the last dimensions with their own other end.
 fn circular(t: &Tensor, pad: &[i64]) -> Result<Tensor> {
     check!(
-        pad.len() % 2 == 0 && pad.len() / 2 + 2 >= t.dim() && pad.len() / 2 < t.dim(),
+        pad.len().is_multiple_of(2) && pad.len() / 2 + 2 >= t.dim() && pad.len() / 2 < t.dim(),
         "Invalid padding size, expected {} but got {}",
         2 * t.dim().saturating_sub(2),
         pad.len()
