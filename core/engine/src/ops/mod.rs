@@ -18,8 +18,8 @@ mod distance;
 mod division;
 pub(crate) mod elements;
 mod factories;
-mod foreach;
 mod fold;
+mod foreach;
 mod grid;
 mod indexing;
 #[cfg(test)]
