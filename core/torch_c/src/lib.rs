@@ -61,6 +61,7 @@ pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         storage::init(module)?;
         autograd::init(module)?;
         tensor::init(module)?;
+        torch_dispatch::init_tensors(module)?;
         generator::init(module)?;
         parser::init(module)?;
         docs::init(module)?;

@@ -123,8 +123,38 @@ fn key_set(stack: &Stack) -> DispatchKeySet {
 pub fn call_op(op: &'static Operator, stack: &mut Stack) -> Result<()> {
     let signature = op.signature()?;
     fill_defaults(op, signature, stack)?;
-    let ks = tls::apply(key_set(stack));
+    let own = key_set(stack);
+    let ks = tls::apply(own);
+    if own.has_functionality(DispatchKey::Python) && !ks.has_functionality(DispatchKey::Python) {
+        require_data(op, signature, ks, stack)?;
+    }
     redispatch(op, ks, stack)
+}
+
+/// Keeps kernels away from tensors without data, which the host's overrides would have handled: they are for
+/// operators that look at the data.
+#[cold]
+fn require_data(
+    op: &Operator,
+    signature: &super::Signature,
+    ks: DispatchKeySet,
+    stack: &Stack,
+) -> Result<()> {
+    if signature.is_view || ks.highest_backend() == DispatchKey::Meta.parts().1 {
+        return Ok(());
+    }
+    let mut lacking = false;
+    for v in stack {
+        v.for_each_tensor(&mut |t| lacking |= t.lacks_data());
+    }
+    if lacking {
+        bail!(
+            Runtime,
+            "{}: cannot access the data pointer of a Tensor that doesn't have storage (its __torch_dispatch__ is disabled)",
+            op.qualified_name()
+        );
+    }
+    Ok(())
 }
 
 fn fill_defaults(op: &Operator, s: &super::Signature, stack: &mut Stack) -> Result<()> {

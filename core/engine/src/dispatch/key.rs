@@ -138,10 +138,25 @@ impl DispatchKey {
     }
     /// The dense key of a device's backend.
     pub fn for_device(ty: DeviceType) -> DispatchKey {
+        DispatchKey::runtime(0, Self::backend_of(ty))
+    }
+    /// The number of a device's backend; devices without one of their own count as the CPU.
+    pub const fn backend_of(ty: DeviceType) -> u16 {
         match ty {
-            DeviceType::Meta => DispatchKey::Meta,
-            DeviceType::PrivateUse1 => DispatchKey::PrivateUse1,
-            _ => DispatchKey::CPU,
+            DeviceType::Cuda => 1,
+            DeviceType::Hip => 2,
+            DeviceType::Xla => 3,
+            DeviceType::Mps => 4,
+            DeviceType::Ipu => 5,
+            DeviceType::Xpu => 6,
+            DeviceType::Hpu => 7,
+            DeviceType::Ve => 8,
+            DeviceType::Lazy => 9,
+            DeviceType::Mtia => 10,
+            DeviceType::Maia => 11,
+            DeviceType::PrivateUse1 => 12,
+            DeviceType::Meta => 15,
+            _ => 0,
         }
     }
 }

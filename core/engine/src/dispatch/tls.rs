@@ -50,6 +50,11 @@ pub fn apply(ks: DispatchKeySet) -> DispatchKeySet {
         (ks | v.included).minus(v.excluded)
     })
 }
+/// Whether every call runs on the meta device in this thread.
+#[inline]
+pub fn meta_included() -> bool {
+    STATE.with(|s| s.get().included.0 & (1 << DispatchKey::backend_of(crate::DeviceType::Meta)) != 0)
+}
 pub fn set_included(ks: DispatchKeySet) {
     update(|s| s.included = ks)
 }
@@ -126,6 +131,19 @@ impl StateGuard {
         g
     }
 }
+/// The whole thread-local state, to be put back later.
+#[derive(Clone, Copy)]
+pub struct Snapshot(State);
+
+impl Snapshot {
+    pub fn now() -> Self {
+        Snapshot(STATE.with(|s| s.get()))
+    }
+    pub fn restore(self) {
+        STATE.with(|s| s.set(self.0));
+    }
+}
+
 impl Default for StateGuard {
     fn default() -> Self {
         Self::new()

@@ -141,6 +141,15 @@ impl Storage {
         };
         Ok(Self::from_bytes(bytes, device, true))
     }
+    /// A storage that has a size and a device but no bytes, of a tensor whose operators the host handles.
+    pub fn without_data(nbytes: usize, device: Device) -> Storage {
+        Self::from_bytes(Bytes { data: std::ptr::null_mut(), nbytes, owner: Owner::None }, device, false)
+    }
+    /// Whether there are no bytes where a kernel would expect some.
+    pub fn lacks_data(&self) -> bool {
+        let bytes = self.bytes();
+        bytes.data.is_null() && bytes.nbytes > 0 && !self.0.device.is_meta()
+    }
     /// Wraps memory that `owner` keeps alive. Not resizable.
     ///
     /// # Safety

@@ -1,6 +1,7 @@
 //! The tensor's record and its counted handle.
 
 use crate::autograd::AutogradMeta;
+use crate::dispatch::key::BACKEND_MASK;
 use crate::dispatch::{DispatchKey, DispatchKeySet, tls};
 use crate::dtype::Element;
 use crate::ivalue::IntList;
@@ -52,10 +53,24 @@ struct Fields {
     non_overlapping_and_dense: bool,
     wrapped_number: bool,
     allow_metadata_change: bool,
+    /// The host says where the tensor is; kernels see it on the meta device.
+    host_device: bool,
+    host: HostPolicy,
     version: OnceLock<Arc<AtomicU32>>,
     view_base: Option<Tensor>,
     autograd: Option<Box<AutogradMeta>>,
     pyobj: *mut c_void,
+}
+
+/// What of a tensor's metadata the host's overrides answer (`dispatch_sizes_strides_policy` and kin).
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct HostPolicy {
+    pub sizes: bool,
+    pub strides: bool,
+    pub device: bool,
+    pub layout: bool,
+    /// Reading the address of the data is an error.
+    pub throws_on_data_ptr: bool,
 }
 
 /// A tensor. Cloning shares it; it is the same tensor, as a second Python name is.
@@ -158,6 +173,8 @@ impl Tensor {
             non_overlapping_and_dense: dense,
             wrapped_number: false,
             allow_metadata_change: true,
+            host_device: false,
+            host: HostPolicy::default(),
             version: OnceLock::new(),
             view_base: None,
             autograd: None,
@@ -170,7 +187,12 @@ impl Tensor {
     /// An alias of this tensor's storage with other geometry: same key set less the Python keys.
     pub fn alias_with(&self, sizes: IntList, strides: IntList, storage_offset: i64) -> Tensor {
         let f = self.f();
-        let ks = f.key_set.minus(DispatchKeySet::PYTHON);
+        let mut ks = f.key_set.minus(DispatchKeySet::PYTHON);
+        if f.host_device {
+            // The alias is where the storage is.
+            let backend = DispatchKeySet(1 << DispatchKey::backend_of(f.storage.device().ty));
+            ks = DispatchKeySet(ks.0 & !BACKEND_MASK) | backend;
+        }
         let t = Self::from_parts(f.storage.clone(), f.dtype, sizes, strides, storage_offset, ks);
         t.f_mut().layout = f.layout;
         t
@@ -211,8 +233,10 @@ impl Tensor {
     pub fn dtype(&self) -> DType {
         self.f().dtype
     }
+    #[inline]
     pub fn device(&self) -> Device {
-        self.f().device
+        let f = self.f();
+        if f.host_device && tls::meta_included() { Device::META } else { f.device }
     }
     pub fn layout(&self) -> Layout {
         self.f().layout
@@ -239,10 +263,10 @@ impl Tensor {
         &self.f().storage
     }
     pub fn is_meta(&self) -> bool {
-        self.f().device.is_meta()
+        self.device().is_meta()
     }
     pub fn is_cpu(&self) -> bool {
-        self.f().device.is_cpu()
+        self.device().is_cpu()
     }
     /// Row-major contiguous.
     pub fn is_contiguous(&self) -> bool {
@@ -350,6 +374,30 @@ impl Tensor {
         self.f_mut().allow_metadata_change = on;
     }
 
+    /// Whether a kernel of the tensor's backend would find no data: the host was to handle its operators.
+    pub fn lacks_data(&self) -> bool {
+        let f = self.f();
+        f.storage.lacks_data() || (f.host_device && f.numel > 0 && !tls::meta_included())
+    }
+    pub fn host_policy(&self) -> HostPolicy {
+        self.f().host
+    }
+    pub fn set_host_policy(&self, host: HostPolicy) {
+        self.f_mut().host = host;
+    }
+    /// Puts the tensor on a device its storage is not on, because the host handles its operators: the backend of its
+    /// keys becomes the device's. Kernels that run for the host on the meta device see it there.
+    pub fn set_host_device(&self, device: Device) {
+        let f = self.f_mut();
+        f.host_device = f.storage.device().is_meta();
+        f.device = device;
+        let backend = DispatchKeySet(1 << DispatchKey::backend_of(device.ty));
+        f.key_set = DispatchKeySet(f.key_set.0 & !BACKEND_MASK) | backend;
+    }
+    pub fn set_layout(&self, layout: Layout) {
+        self.f_mut().layout = layout;
+    }
+
     /// Replaces the geometry.
     pub fn set_geometry(&self, sizes: IntList, strides: IntList, storage_offset: i64) {
         let f = self.f_mut();
@@ -377,12 +425,14 @@ impl Tensor {
         let o = other.f();
         let (storage, sizes, strides) = (o.storage.clone(), o.sizes.clone(), o.strides.clone());
         let (offset, dtype, device, layout, ks) = (o.storage_offset, o.dtype, o.device, o.layout, o.key_set);
+        let (host_device, host) = (o.host_device, o.host);
         let f = self.f_mut();
         let python = f.key_set & DispatchKeySet::PYTHON;
         f.storage = storage;
         f.dtype = dtype;
         f.device = device;
         f.layout = layout;
+        (f.host_device, f.host) = (host_device, host);
         f.key_set = ks.minus(DispatchKeySet::PYTHON) | python;
         self.set_geometry(sizes, strides, offset);
     }

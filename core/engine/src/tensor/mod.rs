@@ -5,4 +5,4 @@ mod impl_;
 pub mod memory;
 pub mod shape;
 
-pub use impl_::{PyObjectHooks, Tensor, TensorImpl, pyobject_hooks, set_pyobject_hooks};
+pub use impl_::{HostPolicy, PyObjectHooks, Tensor, TensorImpl, pyobject_hooks, set_pyobject_hooks};

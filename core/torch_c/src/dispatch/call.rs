@@ -4,6 +4,7 @@ use super::convert::{ivalue_to_py, py_to_ivalue};
 use super::keys::{PyDispatchKeySet, key_from_py};
 use crate::error::{self, IntoPy};
 use crate::parser;
+use crate::tensor::value;
 use crate::torch_function::{self, Consult, Overloaded};
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyTypeError};
 use pyo3::ffi;
@@ -15,6 +16,8 @@ use torchnative_engine::dispatch::{self, DispatchKey, DispatchKeySet, Kernel, Op
 use torchnative_engine::generated;
 use torchnative_engine::schema::{FunctionSchema, Type};
 use torchnative_engine::{Args, IValue, Stack};
+
+const PYTHON: DispatchKeySet = DispatchKeySet::PYTHON;
 
 type Keywords<'a, 'py> = &'a [(String, Bound<'py, PyAny>)];
 
@@ -538,15 +541,25 @@ pub fn arguments_to_py<'py>(
         kept -= 1;
     }
     let positional = (0..kept)
-        .map(|index| ivalue_to_py(py, &stack[index], &schema.arguments[index].ty))
+        .map(|index| argument_to_py(py, &stack[index], &schema.arguments[index].ty))
         .collect::<PyResult<Vec<_>>>()?;
     for (index, argument) in schema.arguments.iter().enumerate().take(stack.len()).skip(count) {
         if !is_default(index) {
             let name = PyString::new(py, &argument.name);
-            keywords.set_item(name, ivalue_to_py(py, &stack[index], &argument.ty)?)?;
+            keywords.set_item(name, argument_to_py(py, &stack[index], &argument.ty)?)?;
         }
     }
     Ok((positional, keywords))
+}
+
+/// An argument as Python's; a number that was made a tensor on the way in is a number again.
+fn argument_to_py<'py>(py: Python<'py>, argument: &IValue, ty: &Type) -> PyResult<Bound<'py, PyAny>> {
+    match argument {
+        IValue::Tensor(tensor) if tensor.is_wrapped_number() && !tensor.key_set().intersects(PYTHON) => {
+            value::scalar_to_py(py, value::item(tensor).into_py()?)
+        }
+        other => ivalue_to_py(py, other, ty),
+    }
 }
 
 /// Whether a value is the default, as far as values of its kind compare.

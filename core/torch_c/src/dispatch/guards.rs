@@ -1,6 +1,7 @@
 //! Guards of the thread's dispatch state: context managers that change it and put it back.
 
 use super::keys::{PyDispatchKeySet, key_from_py};
+use crate::torch_dispatch;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use torchnative_engine::dispatch::{DispatchKey, DispatchKeySet, tls};
@@ -148,7 +149,6 @@ const FUNCTORCH: DispatchKeySet = DispatchKeySet::bits(&[
     DispatchKey::FuncTorchDynamicLayerFrontMode,
     DispatchKey::FuncTorchDynamicLayerBackMode,
 ]);
-const SNAPSHOT: DispatchKeySet = DispatchKeySet::bits(&[DispatchKey::PythonTLSSnapshot]);
 
 type Keys<'a, 'py> = &'a Bound<'py, PyDispatchKeySet>;
 type Key<'a, 'py> = &'a Bound<'py, PyAny>;
@@ -175,6 +175,9 @@ guards! {
     EnablePythonDispatcher = "_EnablePythonDispatcher", (), eager, Change::Include(DISPATCHER);
     DisablePythonDispatcher = "_DisablePythonDispatcher", (), eager, Change::Uninclude(DISPATCHER);
     EnablePreDispatch = "_EnablePreDispatch", (), lazy, Change::Include(PRE_DISPATCH);
-    RestorePythonTLSSnapshot = "_RestorePythonTLSSnapshot", (), eager, Change::Exclude(SNAPSHOT);
+    RestorePythonTLSSnapshot = "_RestorePythonTLSSnapshot", (), eager, {
+        let entry = torch_dispatch::entry()?;
+        Change::Force(entry.included, entry.excluded)
+    };
     InferenceMode = "_InferenceMode", (enabled: bool), lazy, Change::Inference(enabled);
 }

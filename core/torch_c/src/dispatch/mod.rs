@@ -1,6 +1,6 @@
 //! The dispatcher as Python sees it: keys, guards, operators, libraries and calls by schema.
 
-mod call;
+pub mod call;
 mod convert;
 mod guards;
 pub mod keys;

@@ -3,12 +3,12 @@
 use super::{object, value};
 use crate::error::{self, IntoPy};
 use crate::parser;
-use crate::torch_function;
 use crate::types::{device, dtype};
+use crate::{torch_dispatch, torch_function};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use torchnative_engine::dtype::promote_types;
 use torchnative_engine::iter::default_dtype;
 use torchnative_engine::tensor::factory;
@@ -173,13 +173,26 @@ pub(super) fn place(t: Tensor, to: Option<Device>) -> PyResult<Tensor> {
     }
 }
 
+/// A new tensor of Python data on a device. Modes see it once it is there, not how it is filled.
+fn from_data(o: &Bound<'_, PyAny>, dtype: Option<DType>, device: Option<Device>) -> PyResult<Tensor> {
+    if let Some(t) = object::get(o)
+        && torch_dispatch::concerns(t)
+    {
+        let detached = op::detach.call((t,)).into_py()?;
+        let to = device.unwrap_or(t.device());
+        let none = torchnative_engine::IValue::None;
+        return op::_to_copy.call((&detached, dtype.unwrap_or(t.dtype()), none, to)).into_py();
+    }
+    torch_dispatch::fresh(|| place(sequence_to_tensor(o, dtype)?, device))
+}
+
 fn tensor_<'py>(
     py: Python<'py>,
     args: &[Bound<'py, PyAny>],
     kw: &[(String, Bound<'py, PyAny>)],
 ) -> PyResult<Bound<'py, PyAny>> {
     let (dtype, device, requires_grad) = options(args, kw, 1, "tensor")?;
-    let t = place(sequence_to_tensor(data(args, kw, "tensor")?, dtype)?, device)?;
+    let t = from_data(data(args, kw, "tensor")?, dtype, device)?;
     if requires_grad {
         t.set_requires_grad(true).into_py()?;
     }
@@ -199,31 +212,7 @@ fn as_tensor<'py>(
     {
         return Ok(o.clone());
     }
-    object::wrap(py, place(sequence_to_tensor(o, dtype)?, device)?)
-}
-
-/// `_make_subclass(cls, data, require_grad=False)`: an object of the class over the data of a tensor.
-fn make_subclass<'py>(
-    _py: Python<'py>,
-    args: &[Bound<'py, PyAny>],
-    kw: &[(String, Bound<'py, PyAny>)],
-) -> PyResult<Bound<'py, PyAny>> {
-    let (Some(class), Some(d)) =
-        (args.first(), args.get(1).or_else(|| kw.iter().find(|(k, _)| k == "data").map(|(_, v)| v)))
-    else {
-        return Err(PyTypeError::new_err("_make_subclass() missing required positional arguments"));
-    };
-    let class = class.cast::<PyType>().map_err(|_| PyTypeError::new_err("cls must be a type"))?;
-    let t = object::get(d)
-        .ok_or_else(|| PyTypeError::new_err("_make_subclass(): argument 'data' must be Tensor"))?;
-    let requires_grad =
-        match args.get(2).or_else(|| kw.iter().find(|(k, _)| k == "require_grad").map(|(_, v)| v)) {
-            Some(o) => o.is_truthy()?,
-            None => false,
-        };
-    let new = t.alias_with(t.sizes().into(), t.strides().into(), t.storage_offset());
-    new.set_requires_grad(requires_grad).into_py()?;
-    object::wrap_as(class, new)
+    object::wrap(py, from_data(o, dtype, device)?)
 }
 
 type Function = for<'a, 'py> fn(
@@ -231,8 +220,7 @@ type Function = for<'a, 'py> fn(
     &'a [Bound<'py, PyAny>],
     &'a [(String, Bound<'py, PyAny>)],
 ) -> PyResult<Bound<'py, PyAny>>;
-static FUNCTIONS: [Function; 3] =
-    [|py, a, k| tensor_(py, a, k), |py, a, k| as_tensor(py, a, k), |py, a, k| make_subclass(py, a, k)];
+static FUNCTIONS: [Function; 2] = [|py, a, k| tensor_(py, a, k), |py, a, k| as_tensor(py, a, k)];
 
 unsafe extern "C" fn enter<const I: usize>(
     _slf: *mut ffi::PyObject,
@@ -272,11 +260,6 @@ fn static_definition(name: &'static std::ffi::CStr, entry: parser::Entry) -> ffi
 /// Hand-bound functions of `torch._C._VariableFunctions`.
 pub fn static_definitions() -> Vec<ffi::PyMethodDef> {
     vec![static_definition(c"tensor", enter::<0>), static_definition(c"as_tensor", enter::<1>)]
-}
-
-/// Static methods of `TensorBase`.
-pub(super) fn base_definitions() -> Vec<ffi::PyMethodDef> {
-    vec![static_definition(c"_make_subclass", enter::<2>)]
 }
 
 /// Nothing of `torch._C` itself so far.

@@ -118,6 +118,10 @@ static PROPERTIES: &[Property] = &[
     Property {
         name: c"data",
         get: |py, t| {
+            if crate::torch_dispatch::concerns(t) {
+                let _detached = torchnative_engine::dispatch::tls::StateGuard::no_grad();
+                return object::wrap(py, op::detach.call((t,)).into_py()?);
+            }
             let d = t.alias_with(t.sizes().into(), t.strides().into(), t.storage_offset());
             object::wrap(py, d)
         },

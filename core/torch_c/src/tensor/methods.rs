@@ -3,13 +3,14 @@
 use super::{object, value};
 use crate::error::{self, IntoPy};
 use crate::parser;
-use crate::torch_function;
 use crate::types::{dtype as dtypes, layout as layouts, size};
+use crate::{torch_dispatch, torch_function};
 use pyo3::exceptions::{PyNotImplementedError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyList, PyTuple};
 use std::ffi::CStr;
+use torchnative_engine::dispatch::DispatchKey;
 use torchnative_engine::{DType, Device, IValue, MemoryFormat, Tensor, op};
 
 /// Keyword arguments of a call.
@@ -393,7 +394,7 @@ fn new_tensor<'py>(
         PyTypeError::new_err("new_tensor() missing 1 required positional arguments: \"data\"")
     })?;
     let dtype = pick(args, kw, 1, "dtype").and_then(dtypes::from_py).unwrap_or(tensor(slf)?.dtype());
-    call(slf, super::construct::sequence_to_tensor(data, Some(dtype))?)
+    call(slf, torch_dispatch::fresh(|| super::construct::sequence_to_tensor(data, Some(dtype)))?)
 }
 
 /// A new object of a subclass over the same tensor data.
@@ -407,6 +408,31 @@ fn as_subclass<'py>(
     })?;
     let class = class.cast::<pyo3::types::PyType>()?;
     object::wrap_as(class, op::alias.call((tensor(slf)?,)).into_py()?)
+}
+
+/// Keeps methods that read the data itself away from tensors whose class answers for them.
+fn refuse_subclass(name: &CStr, slf: &Bound<'_, PyAny>) -> PyResult<()> {
+    let Some(t) = object::get(slf) else { return Ok(()) };
+    if !t.key_set().has_functionality(DispatchKey::Python) {
+        return Ok(());
+    }
+    Err(error::runtime(match name.to_bytes() {
+        b"tolist" => {
+            format!(".tolist() is not supported for tensor subclasses, got {}", slf.get_type().name()?)
+        }
+        b"numpy" => ".numpy() is not supported for tensor subclasses.".to_owned(),
+        b"apply_" | b"map_" | b"map2_" => {
+            format!(".{}() is not supported for tensor subclasses.", name.to_str().unwrap_or_default())
+        }
+        b"data_ptr" | b"const_data_ptr" | b"mutable_data_ptr" if t.host_policy().throws_on_data_ptr => {
+            "Cannot access data pointer of Tensor (e.g. FakeTensor, FunctionalTensor). If you're using torch.compile/export/fx, \
+             it is likely that we are erroneously tracing into a custom kernel. To fix this, please wrap the custom kernel into \
+             an opaque custom op. Please see the following for details: \
+             https://pytorch.org/tutorials/advanced/custom_ops_landing_page.html"
+                .to_owned()
+        }
+        _ => return Ok(()),
+    }))
 }
 
 /// Runs the override of a hand-bound method, when there is one. Operators' dunders leave that to the function they call.
@@ -447,6 +473,7 @@ unsafe extern "C" fn enter<const I: usize>(
         if let Some(result) = override_of(METHODS[I].0, &slf, &positional, &keywords)? {
             return Ok(result.unbind());
         }
+        refuse_subclass(METHODS[I].0, &slf)?;
         METHODS[I].1(&slf, &positional, &keywords).map(Bound::unbind)
     };
     match error::guard(body) {

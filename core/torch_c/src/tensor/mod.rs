@@ -16,7 +16,6 @@ pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let mut defs = crate::parser::method_definitions()?;
     defs.retain(|d| !methods::overrides(d));
     defs.extend(methods::definitions());
-    defs.extend(construct::base_definitions());
     // SAFETY: an all-zero definition ends the list, as CPython expects.
     defs.push(unsafe { std::mem::zeroed() });
     object::init(module, defs, getset::definitions())?;

@@ -1,7 +1,8 @@
 //! `torch._C.TensorBase`: the Python object of a tensor. One object a tensor: the engine keeps it alive while it holds
 //! the tensor in more handles than the object's own.
 
-use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError};
+use crate::torch_dispatch;
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -9,6 +10,7 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use torchnative_engine::Tensor;
+use torchnative_engine::dispatch::DispatchKey;
 use torchnative_engine::tensor::{PyObjectHooks, TensorImpl, set_pyobject_hooks};
 
 #[repr(C)]
@@ -99,32 +101,16 @@ pub fn wrap(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
     wrap_as(&class, tensor)
 }
 
-/// Operators do not consult a subclass's `__torch_dispatch__` yet, so objects that rely on it are not made.
-fn refuse_overrides(class: &Bound<'_, PyType>) -> PyResult<()> {
-    let py = class.py();
-    if class.is(&tensor_class(py)?) {
-        return Ok(());
-    }
-    let c = py.import("torch._C")?;
-    {
-        let (name, disabled) = ("__torch_dispatch__", "_disabled_torch_dispatch_impl");
-        if !class.getattr(name)?.is(&c.getattr(disabled)?) {
-            return Err(PyNotImplementedError::new_err(format!(
-                "{name} of the Tensor subclass '{}' is not implemented in torchnative; a class that does not need it sets \
-                 {name} = torch._C.{disabled}",
-                class.name()?
-            )));
-        }
-    }
-    Ok(())
-}
-
 /// A new Python object of the given class (a subtype of `TensorBase`) for a tensor that has none.
 pub fn wrap_as<'py>(class: &Bound<'py, PyType>, tensor: Tensor) -> PyResult<Bound<'py, PyAny>> {
     let py = class.py();
-    refuse_overrides(class)?;
+    let dispatches = torch_dispatch::overrides(class)?;
     if !tensor.pyobj().is_null() {
         return Err(PyRuntimeError::new_err("the tensor is already associated to a Python object"));
+    }
+    if dispatches {
+        tensor.set_key(DispatchKey::Python, true);
+        tensor.set_key(DispatchKey::PythonTLSSnapshot, true);
     }
     // SAFETY: the class derives from TensorBase, so its instances start with PyTensor.
     unsafe {

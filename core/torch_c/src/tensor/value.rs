@@ -102,6 +102,13 @@ pub fn scalar_from_py(o: &Bound<'_, PyAny>) -> PyResult<Option<Scalar>> {
 
 /// The number in a one-element tensor (`item()`).
 pub fn item(t: &Tensor) -> EngineResult<Scalar> {
+    if !t.is_wrapped_number() && crate::torch_dispatch::concerns(t) {
+        let result = torchnative_engine::op::item.call_all((t,))?;
+        return match result.first() {
+            Some(v) => v.scalar(),
+            None => torchnative_engine::bail!(Internal, "aten::item returned nothing"),
+        };
+    }
     torchnative_engine::check!(
         t.numel() == 1,
         "a Tensor with {} elements cannot be converted to Scalar",

@@ -104,6 +104,7 @@ fn _is_fake_tensor(tensor: &Bound<'_, PyAny>) -> PyResult<bool> {
 }
 
 pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    super::kernel::install();
     for function in [
         wrap_pyfunction!(_push_on_torch_dispatch_stack, module)?,
         wrap_pyfunction!(_pop_torch_dispatch_stack, module)?,

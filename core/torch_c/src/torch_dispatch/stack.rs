@@ -43,7 +43,6 @@ pub fn len() -> usize {
 }
 
 /// Whether calls go to a mode: there is one, and Python's overrides are not excluded.
-#[allow(dead_code, reason = "the kernel of the Python key asks")]
 pub fn enabled() -> bool {
     len() > 0 && !tls::is_excluded(DispatchKey::Python)
 }
@@ -97,4 +96,31 @@ pub fn set(mode: Py<PyAny>, kind: usize) -> PyResult<()> {
 
 pub fn unset(kind: usize) -> Option<Py<PyAny>> {
     change(|modes| modes.own[kind].take())
+}
+
+/// Takes the topmost mode off while its override runs, and puts it back.
+pub struct Stash<'py> {
+    mode: Bound<'py, PyAny>,
+    kind: Option<usize>,
+}
+
+impl<'py> Stash<'py> {
+    pub fn take(py: Python<'py>) -> PyResult<Self> {
+        pop().map(|(mode, kind)| Stash { mode: mode.into_bound(py), kind })
+    }
+
+    pub fn mode(&self) -> &Bound<'py, PyAny> {
+        &self.mode
+    }
+}
+
+impl Drop for Stash<'_> {
+    fn drop(&mut self) {
+        let mode = self.mode.clone().unbind();
+        match self.kind {
+            None => push(mode),
+            // The override may have left another mode of the kind behind: it stays.
+            Some(kind) => drop(set(mode, kind)),
+        }
+    }
 }

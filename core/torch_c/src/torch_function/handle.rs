@@ -73,7 +73,8 @@ impl<'py> Overloaded<'py> {
         self.append_if(object)
     }
 
-    fn types(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+    /// The classes, as overrides are told them.
+    pub fn types(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.0.iter().map(class_of))
     }
 }

@@ -5,7 +5,7 @@ mod handle;
 mod state;
 
 pub use functions::init;
-pub use handle::{Overloaded, Overrides, handle};
+pub use handle::{Overloaded, Overrides, ask_arguments, ask_mode, handle, nobody};
 pub use state::{enabled, mode_enabled, skip_next as skips_next};
 
 use crate::tensor::object;
