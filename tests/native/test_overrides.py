@@ -63,9 +63,9 @@ def test_subclasses_are_asked_before_their_bases_and_each_class_once():
         "  - tensor subclass <class '"
     )
     assert str(e.value).endswith("\n\nFor more information, try re-running with TORCH_LOGS=not_implemented")
-    with pytest.raises(TypeError, match="Multiple dispatch failed for 'torch.nn.gelu'"):
+    with pytest.raises(TypeError, match=r"Multiple dispatch failed for 'torch.nn.gelu'"):
         torch._C._nn.gelu(A())
-    with pytest.raises(TypeError, match="Multiple dispatch failed for 'torch.Tensor.add'"):
+    with pytest.raises(TypeError, match=r"Multiple dispatch failed for 'torch.Tensor.add'"):
         torch.ones(2).add(A())
     with pytest.raises(TypeError, match="unsupported operand type"):
         torch.ones(2) + A()

@@ -1,9 +1,12 @@
 //! Small operators on tensors as such: filling, conversion, identity, geometry changes in place, triangles.
 
 use super::options::{fill, item};
-use crate::dispatch::{DispatchKey, Kernel, OutSpec, Registry, Returns, Specs, operator};
+use crate::dispatch::{
+    DispatchKey, DispatchKeySet, Kernel, Operator, OutSpec, Registry, Returns, Specs, operator, redispatch,
+    tls,
+};
 use crate::iter::{ResultType, result_type, result_type_scalar};
-use crate::ivalue::Args;
+use crate::ivalue::{Args, Stack};
 use crate::tensor::{memory, shape};
 use crate::{DType, Layout, MemoryFormat, Result, Tensor, bail, check, dispatch, op};
 
@@ -19,7 +22,7 @@ pub(crate) fn register(r: &mut Registry) {
     r.explicit(op::lift, |a| Ok(a.tensor(0)?.into())).explicit(op::lift_fresh, |a| Ok(a.tensor(0)?.into()));
     r.explicit(op::detach, detach).explicit(op::detach_, detach_);
     // Detaching is what it is above autograd: no graph, no differentiable view.
-    operator(op::detach).register(DispatchKey::Autograd, Kernel::Args(detach));
+    operator(op::detach).register(DispatchKey::Autograd, Kernel::Boxed(std::sync::Arc::new(detach_below)));
     operator(op::detach_).register(DispatchKey::Autograd, Kernel::Args(detach_));
     r.any_device(op::_local_scalar_dense, |a| Ok(item(a.tensor(0)?)?.into()));
     r.implicit(op::item, |a| {
@@ -162,6 +165,12 @@ fn triangle(a: Args<'_>, out: &[Tensor], lower: bool) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn detach_below(op: &'static Operator, ks: DispatchKeySet, stack: &mut Stack) -> Result<()> {
+    let above = DispatchKeySet::AUTOGRAD | DispatchKeySet::INPLACE_OR_VIEW;
+    let _guard = tls::StateGuard::exclude(above);
+    redispatch(op, ks.minus(above), stack)
 }
 
 fn detach(a: Args<'_>) -> Result<Returns> {

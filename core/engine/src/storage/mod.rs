@@ -142,7 +142,7 @@ impl Storage {
         Ok(Self::from_bytes(bytes, device, true))
     }
     /// A storage that has a size and a device but no bytes, of a tensor whose operators the host handles.
-    pub fn without_data(nbytes: usize, device: Device) -> Storage {
+    pub fn without_data(nbytes: u64, device: Device) -> Storage {
         Self::from_bytes(Bytes { data: std::ptr::null_mut(), nbytes, owner: Owner::None }, device, false)
     }
     /// Whether there are no bytes where a kernel would expect some.

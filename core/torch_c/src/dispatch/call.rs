@@ -587,7 +587,7 @@ pub fn results_from_py(operator: &Operator, returned: &Bound<'_, PyAny>, stack: 
     stack.clear();
     match &schema.returns[..] {
         [] => {}
-        [only] => stack.push(py_to_ivalue(returned, &only.ty, None)?),
+        [only] => stack.push(result_from_py(returned, &only.ty)?),
         several => {
             let parts = returned.try_iter()?.collect::<PyResult<Vec<_>>>()?;
             if parts.len() != several.len() {
@@ -599,11 +599,21 @@ pub fn results_from_py(operator: &Operator, returned: &Bound<'_, PyAny>, stack: 
                 )));
             }
             for (part, wanted) in parts.iter().zip(several) {
-                stack.push(py_to_ivalue(part, &wanted.ty, None)?);
+                stack.push(result_from_py(part, &wanted.ty)?);
             }
         }
     }
     Ok(())
+}
+
+/// As upstream, a result of the wrong kind is a `RuntimeError`.
+fn result_from_py(returned: &Bound<'_, PyAny>, ty: &Type) -> PyResult<IValue> {
+    py_to_ivalue(returned, ty, None).map_err(|error| {
+        match error.is_instance_of::<PyTypeError>(returned.py()) {
+            true => PyRuntimeError::new_err(error.value(returned.py()).to_string()),
+            false => error,
+        }
+    })
 }
 
 pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

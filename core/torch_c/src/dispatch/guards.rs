@@ -47,13 +47,54 @@ enum Change {
     Nothing,
 }
 
+/// How to take a change back. Guards need not end in the order in which they began, so one that adds or removes keys
+/// takes back those keys alone.
+#[derive(Clone, Copy)]
+enum Undo {
+    All(Saved),
+    Unexclude(u64),
+    Uninclude(u64),
+    Exclude(u64),
+    Include(u64),
+}
+
+fn add_excluded(keys: u64) {
+    tls::set_excluded(tls::excluded() | DispatchKeySet(keys));
+}
+fn remove_excluded(keys: u64) {
+    tls::set_excluded(DispatchKeySet(tls::excluded().0 & !keys));
+}
+fn add_included(keys: u64) {
+    tls::set_included(tls::included() | DispatchKeySet(keys));
+}
+fn remove_included(keys: u64) {
+    tls::set_included(DispatchKeySet(tls::included().0 & !keys));
+}
+
 impl Change {
-    fn apply(&self) {
+    fn apply(&self) -> Undo {
+        let saved = Saved::now();
         match *self {
-            Change::Exclude(keys) => tls::set_excluded(tls::excluded() | keys),
-            Change::Include(keys) => tls::set_included(tls::included() | keys),
-            Change::Unexclude(keys) => tls::set_excluded(DispatchKeySet(tls::excluded().0 & !keys.0)),
-            Change::Uninclude(keys) => tls::set_included(DispatchKeySet(tls::included().0 & !keys.0)),
+            Change::Exclude(keys) => {
+                let new = keys.0 & !saved.excluded.0;
+                add_excluded(new);
+                return Undo::Unexclude(new);
+            }
+            Change::Include(keys) => {
+                let new = keys.0 & !saved.included.0;
+                add_included(new);
+                return Undo::Uninclude(new);
+            }
+            Change::Unexclude(keys) => {
+                let there = keys.0 & saved.excluded.0;
+                remove_excluded(there);
+                return Undo::Exclude(there);
+            }
+            Change::Uninclude(keys) => {
+                let there = keys.0 & saved.included.0;
+                remove_included(there);
+                return Undo::Include(there);
+            }
             Change::Force(included, excluded) => {
                 tls::set_included(included);
                 tls::set_excluded(excluded);
@@ -65,6 +106,19 @@ impl Change {
             }
             Change::Nothing => {}
         }
+        Undo::All(saved)
+    }
+}
+
+impl Undo {
+    fn run(self) {
+        match self {
+            Undo::All(saved) => saved.restore(),
+            Undo::Unexclude(keys) => remove_excluded(keys),
+            Undo::Uninclude(keys) => remove_included(keys),
+            Undo::Exclude(keys) => add_excluded(keys),
+            Undo::Include(keys) => add_included(keys),
+        }
     }
 }
 
@@ -72,25 +126,24 @@ impl Change {
 #[pyclass(name = "_DispatchGuard", module = "torch._C", subclass)]
 pub struct Guard {
     change: Change,
-    saved: Option<Saved>,
+    undo: Option<Undo>,
 }
 
 impl Guard {
     /// A guard that takes effect when it is entered.
     fn lazy(change: Change) -> Guard {
-        Guard { change, saved: None }
+        Guard { change, undo: None }
     }
 
     /// A guard that takes effect at once, and ends when it is left or dies.
     fn eager(change: Change) -> Guard {
-        let saved = Some(Saved::now());
-        change.apply();
-        Guard { change, saved }
+        let undo = Some(change.apply());
+        Guard { change, undo }
     }
 
     fn leave(&mut self) {
-        if let Some(saved) = self.saved.take() {
-            saved.restore();
+        if let Some(undo) = self.undo.take() {
+            undo.run();
         }
     }
 }
@@ -104,9 +157,8 @@ impl Drop for Guard {
 #[pymethods]
 impl Guard {
     fn __enter__(&mut self) {
-        if self.saved.is_none() {
-            self.saved = Some(Saved::now());
-            self.change.apply();
+        if self.undo.is_none() {
+            self.undo = Some(self.change.apply());
         }
     }
 

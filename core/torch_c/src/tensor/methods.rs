@@ -10,7 +10,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyList, PyTuple};
 use std::ffi::CStr;
-use torchnative_engine::dispatch::DispatchKey;
+use torchnative_engine::dispatch::{DispatchKey, DispatchKeySet};
 use torchnative_engine::{DType, Device, IValue, MemoryFormat, Tensor, op};
 
 /// Keyword arguments of a call.
@@ -267,6 +267,8 @@ fn stride<'py>(
 
 /// Nested lists of Python numbers.
 fn to_list<'py>(py: Python<'py>, t: &Tensor) -> PyResult<Bound<'py, PyAny>> {
+    // Modes are not shown the elements one by one.
+    let _out_of_sight = torchnative_engine::dispatch::tls::StateGuard::exclude(DispatchKeySet::PYTHON);
     let t = torchnative_engine::ops::copy::contiguous(t).into_py()?;
     if t.is_meta() {
         return Err(PyNotImplementedError::new_err("Cannot copy out of meta tensor; no data!"));

@@ -190,6 +190,76 @@ unsafe extern "C" fn new(
     })
 }
 
+/// Creates `_TensorMeta`: a `type` that looks at every class made from `torch.Tensor`.
+fn metaclass(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    let slots = Box::leak(Box::new([
+        ffi::PyType_Slot { slot: ffi::Py_tp_init, pfunc: init_class as *mut c_void },
+        ffi::PyType_Slot { slot: 0, pfunc: ptr::null_mut() },
+    ]));
+    let spec = Box::leak(Box::new(ffi::PyType_Spec {
+        name: c"torch._C._TensorMeta".as_ptr(),
+        basicsize: 0,
+        itemsize: 0,
+        flags: (ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_BASETYPE) as _,
+        slots: slots.as_mut_ptr(),
+    }));
+    let base = py.get_type::<PyType>();
+    // SAFETY: spec and slots live for ever; the size is inherited from `type`.
+    unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyType_FromSpecWithBases(spec, base.as_ptr())) }
+}
+
+unsafe extern "C" fn init_class(
+    class: *mut ffi::PyObject,
+    args: *mut ffi::PyObject,
+    kwargs: *mut ffi::PyObject,
+) -> c_int {
+    // SAFETY: called by CPython with the GIL held; `type` has an initialiser of this kind.
+    let py = unsafe { Python::assume_attached() };
+    let made = unsafe {
+        let init = ffi::PyType_GetSlot(&raw mut ffi::PyType_Type, ffi::Py_tp_init);
+        let init: ffi::initproc = std::mem::transmute::<*mut c_void, ffi::initproc>(init);
+        init(class, args, kwargs)
+    };
+    if made < 0 {
+        return made;
+    }
+    // SAFETY: a live class.
+    let class = unsafe { Bound::<PyAny>::from_borrowed_ptr(py, class) };
+    match crate::error::guard(|| settle_overrides(class.cast::<PyType>()?)) {
+        Ok(()) => 0,
+        Err(e) => {
+            e.restore(py);
+            -1
+        }
+    }
+}
+
+/// A class that overrides `__torch_dispatch__` and says nothing of `__torch_function__` turns the latter off.
+fn settle_overrides(class: &Bound<'_, PyType>) -> PyResult<()> {
+    let py = class.py();
+    if BASE.get(py).is_none() {
+        return Ok(());
+    }
+    let tensor = tensor_class(py)?;
+    if tensor.is(base_class(py)?) {
+        return Ok(());
+    }
+    if !class.is_subclass(&tensor)? {
+        return Err(PyRuntimeError::new_err("Cannot subclass _TensorBase directly"));
+    }
+    let dispatch = pyo3::intern!(py, "__torch_dispatch__");
+    if class.getattr(dispatch)?.is(&tensor.getattr(dispatch)?) {
+        return Ok(());
+    }
+    let name = pyo3::intern!(py, "__torch_function__");
+    let plain =
+        |method: Bound<'_, PyAny>| Ok::<_, PyErr>(method.getattr_opt("__func__")?.unwrap_or(method).unbind());
+    if plain(class.getattr(name)?)?.is(&plain(tensor.getattr(name)?)?) {
+        class.setattr(name, py.import("torch._C")?.getattr("_disabled_torch_function_impl")?)?;
+    }
+    Ok(())
+}
+
 /// Creates the metaclass and the type, and installs the engine's hooks.
 pub fn init(
     module: &Bound<'_, PyModule>,
@@ -202,10 +272,7 @@ pub fn init(
         incref: |p| unsafe { ffi::Py_INCREF(p.cast()) },
         decref: |p| unsafe { ffi::Py_DECREF(p.cast()) },
     });
-    let namespace = PyDict::new(py);
-    namespace.set_item("__module__", "torch._C")?;
-    let type_type = py.get_type::<PyType>();
-    let meta = type_type.call1(("_TensorMeta", (type_type.clone(),), namespace))?;
+    let meta = metaclass(py)?;
     module.add("_TensorMeta", &meta)?;
 
     let methods = Box::leak(methods.into_boxed_slice());

@@ -49,9 +49,13 @@ fn _push_on_torch_dispatch_stack(mode: &Bound<'_, PyAny>) -> PyResult<()> {
 fn _pop_torch_dispatch_stack(mode_key: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
     match mode_key {
         None => stack::pop().map(|(mode, _)| mode),
-        Some(key) => stack::unset(kind(key)?).ok_or_else(|| {
-            PyRuntimeError::new_err("trying to pop a mode of a kind that is not on the stack")
-        }),
+        Some(key) => {
+            let kind = kind(key)?;
+            stack::unset(kind).ok_or_else(|| {
+                let name = stack::KIND_NAMES[kind];
+                PyRuntimeError::new_err(format!("Attempted to unset {name}, but there wasn't one active."))
+            })
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use torchnative_engine::dispatch::{DispatchKey, tls};
 
 /// Number of kinds of the tree's own modes (`_TorchDispatchModeKey`): fake, proxy, functional.
 pub const KINDS: usize = 3;
-const KIND_NAMES: [&str; KINDS] = ["FAKE", "PROXY", "FUNCTIONAL"];
+pub const KIND_NAMES: [&str; KINDS] = ["FakeTensorMode", "ProxyTorchDispatchMode", "FunctionalTensorMode"];
 
 struct Modes {
     users: Vec<Py<PyAny>>,

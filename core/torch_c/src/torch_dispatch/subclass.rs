@@ -50,7 +50,8 @@ fn device_argument(object: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Device>
 /// `Tensor._make_subclass`: an object of the class over the data of a tensor, detached from its graph.
 #[pyfunction]
 #[pyo3(signature = (cls, data, require_grad = false, *, dispatch_sizes_strides_policy = None, dispatch_device = false,
-                    dispatch_layout = false, device_for_backend_keys = None))]
+                    dispatch_layout = false, device_for_backend_keys = None),
+       text_signature = None)]
 #[allow(clippy::too_many_arguments, reason = "upstream's signature")]
 fn _make_subclass<'py>(
     cls: &Bound<'py, PyAny>,
@@ -88,7 +89,8 @@ fn _make_subclass<'py>(
 #[pyo3(signature = (cls, size, *, strides = None, storage_offset = None, memory_format = None, dtype = None,
                     layout = None, device = None, pin_memory = false, requires_grad = false,
                     dispatch_sizes_strides_policy = None, dispatch_device = false, dispatch_layout = false,
-                    _extra_dispatch_keys = None, storage_size = None))]
+                    _extra_dispatch_keys = None, storage_size = None),
+       text_signature = None)]
 #[allow(clippy::too_many_arguments, reason = "upstream's signature")]
 fn _make_wrapper_subclass<'py>(
     cls: &Bound<'py, PyAny>,
@@ -147,7 +149,7 @@ fn _make_wrapper_subclass<'py>(
         Some(nbytes) => nbytes,
         None => needed(&size, &strides, offset, dtype.itemsize() as i64)?,
     };
-    let nbytes = usize::try_from(nbytes)
+    let nbytes = u64::try_from(nbytes)
         .map_err(|_| crate::error::runtime(format!("a storage of {nbytes} bytes cannot be made")))?;
     let storage = Storage::without_data(nbytes, device);
     let new = Tensor::from_storage(storage, dtype, IntList::from_vec(size), strides, offset);
