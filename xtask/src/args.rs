@@ -69,6 +69,11 @@ impl Args {
         names
     }
 
+    /// Takes whatever is left, for a program that reads its own flags.
+    pub fn rest(self) -> Vec<String> {
+        self.words
+    }
+
     /// Fails when a word is left that nothing took.
     pub fn finish(self) -> Result {
         match self.words.first() {
