@@ -17,6 +17,6 @@ pub fn run(mut args: Args) -> Result {
         .arg(&theirs)
         .arg("--cache")
         .arg(cache::root()?.join("conformance"))
-        .args(&args.rest())
+        .args(args.rest())
         .run()
 }
