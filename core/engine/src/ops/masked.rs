@@ -26,7 +26,7 @@ pub(crate) fn register(r: &mut Registry) {
         let copy = op::clone.call((super::views::expanded(t, &size)?, MemoryFormat::Contiguous))?;
         Ok(op::masked_scatter_.call((copy, mask, a.tensor(2)?))?.into())
     });
-    r.any_device(op::nonzero, nonzero);
+    r.any_device(op::nonzero, nonzero).any_device(op::nonzero_static, nonzero_static);
     r.implicit(op::nonzero_numpy, |a| numpy_form(a.tensor(0)?))
         .implicit(op::r#where, |a| numpy_form(a.tensor(0)?));
     r.implicit(op::argwhere, |a| Ok(op::nonzero.call((a.tensor(0)?,))?.into()));
@@ -197,6 +197,22 @@ fn nonzero(a: Args<'_>) -> Result<Returns> {
     let strides =
         if t.dim() == 0 { shape::contiguous_strides(&[n, 0]) } else { IntList::from_slice(&[1, n]) };
     out.set_geometry(IntList::from_slice(&[n, t.dim() as i64]), strides, 0);
+    Ok(out.into())
+}
+
+/// nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor: as many coordinates as asked for.
+fn nonzero_static(a: Args<'_>) -> Result<Returns> {
+    let (t, size) = (a.tensor(0)?, a.int(1)?);
+    check!(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
+    let out = factory::empty(&[size, t.dim() as i64], DType::Long, t.device())?;
+    if t.is_meta() {
+        return Ok(out.into());
+    }
+    super::options::fill(&out, Scalar::Int(a.int(2)?))?;
+    let found = op::nonzero.call((t,))?;
+    let n = size.min(found.size(0)?);
+    let first = |t: &Tensor| op::narrow.call((t, 0, 0, n));
+    copy_into(&first(&out)?, &first(&found)?)?;
     Ok(out.into())
 }
 

@@ -67,6 +67,17 @@ pub(crate) fn register(r: &mut Registry) {
     });
     r.implicit(op::norm_except_dim, |a| Ok(norm_except_dim(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into()));
     r.structured(op::renorm, renorm_meta, renorm);
+    r.implicit(op::_weight_norm, |a| {
+        let (v, g, dim) = (a.tensor(0)?, a.tensor(1)?, a.int(2)?);
+        let v = op::contiguous.call((v,))?;
+        let g = op::contiguous.call((g,))?;
+        if dim == 0 || dim == v.dim() as i64 - 1 {
+            return Ok(op::_weight_norm_interface.call_all((v, g, dim))?.swap_remove(0).into());
+        }
+        let norms = op::norm_except_dim.call((&v, 2, dim))?;
+        Ok(op::mul_Tensor.call((v, op::div_Tensor.call((g, norms))?))?.into())
+    });
+    r.structured(op::_weight_norm_interface, weight_norm_meta, weight_norm);
 }
 
 /// The order of a norm; two when none is given.
@@ -338,4 +349,30 @@ fn renorm(a: Args<'_>, out: &[Tensor]) -> Result<()> {
     });
     let factors = super::copy::convert(&factors, t.dtype().to_real())?;
     super::copy::copy_into(&out[0], &op::mul_Tensor.call((t, factors))?)
+}
+
+/// _weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor): `v * (g / |v|)` and the norms.
+fn weight_norm_meta(a: Args<'_>) -> Result<Specs> {
+    let (v, g, dim) = (a.tensor(0)?, a.tensor(1)?, a.int(2)?);
+    check!(dim == 0 || dim == v.dim() as i64 - 1, "fused kernels can only be applied for first or last dim");
+    check!(
+        v.dtype().is_floating_point() && !v.dtype().is_float8(),
+        NotImplemented;
+        "\"weight_norm_kernel\" not implemented for '{}'",
+        v.dtype()
+    );
+    check!(g.dtype() == v.dtype(), "expected scalar type {} but found {}", v.dtype(), g.dtype());
+    check!(g.numel() == v.size(dim)?, "weight norm: g has {} elements for {} norms", g.numel(), v.size(dim)?);
+    // Norms are as wide as they are computed.
+    let norms = OutSpec::new(g.sizes(), g.dtype().to_opmath(), g.device()).strides(g.strides());
+    Ok(Specs::from_iter([OutSpec::like(v, v.sizes()), norms]))
+}
+
+fn weight_norm(a: Args<'_>, out: &[Tensor]) -> Result<()> {
+    let (v, g, dim) = (a.tensor(0)?, a.tensor(1)?, a.int(2)?);
+    let norms = norm_except_dim(&super::copy::convert(v, out[1].dtype())?, 2, dim)?;
+    let scale = op::div_Tensor.call((super::copy::convert(g, out[1].dtype())?, &norms))?;
+    let scaled = op::mul_Tensor.call((super::copy::convert(v, out[1].dtype())?, scale))?;
+    super::copy::copy_into(&out[0], &scaled)?;
+    super::copy::copy_into(&out[1], &norms)
 }

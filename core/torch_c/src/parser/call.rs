@@ -246,22 +246,26 @@ fn argument<'py>(
 fn wrap<'py>(py: Python<'py>, target: &Target, stack: &Stack, returns: usize) -> PyResult<Bound<'py, PyAny>> {
     match stack.len() {
         0 => Ok(py.None().into_bound(py)),
-        1 if returns <= 1 => match &stack[0] {
-            // Lists of tensors come back as tuples.
-            IValue::TensorList(v) => {
-                let items = v.iter().map(|t| object::wrap(py, t.clone())).collect::<PyResult<Vec<_>>>()?;
-                Ok(PyTuple::new(py, items)?.into_any())
-            }
-            v => value::to_py(py, v),
-        },
+        1 if returns <= 1 => wrap_value(py, &stack[0]),
         _ => {
-            let items = stack.iter().map(|v| value::to_py(py, v)).collect::<PyResult<Vec<_>>>()?;
+            let items = stack.iter().map(|v| wrap_value(py, v)).collect::<PyResult<Vec<_>>>()?;
             let tuple = PyTuple::new(py, items)?;
             match target.return_type {
                 Some(name) => py.import("torch._C")?.getattr("_return_types")?.getattr(name)?.call1((tuple,)),
                 None => Ok(tuple.into_any()),
             }
         }
+    }
+}
+
+/// One result; lists of tensors come back as tuples.
+fn wrap_value<'py>(py: Python<'py>, v: &IValue) -> PyResult<Bound<'py, PyAny>> {
+    match v {
+        IValue::TensorList(v) => {
+            let items = v.iter().map(|t| object::wrap(py, t.clone())).collect::<PyResult<Vec<_>>>()?;
+            Ok(PyTuple::new(py, items)?.into_any())
+        }
+        v => value::to_py(py, v),
     }
 }
 
