@@ -49,8 +49,8 @@ mod sort;
 mod statistics;
 mod storage;
 mod unary;
-mod upsample;
 mod unique;
+mod upsample;
 mod view_forms;
 pub(crate) mod views;
 
