@@ -65,7 +65,7 @@ flags! {
     CUDNN_DETERMINISTIC = c"_get_cudnn_deterministic", c"_set_cudnn_deterministic", "set_deterministic_cudnn", false;
     CUDNN_TF32 = c"_get_cudnn_allow_tf32", c"_set_cudnn_allow_tf32", "set_allow_tf32_cublas", true;
     MIOPEN_IMMEDIATE = c"_get_miopen_immediate", c"_set_miopen_immediate", "set_immediate_miopen", false;
-    MKLDNN_ENABLED = c"_get_mkldnn_enabled", c"_set_mkldnn_enabled", "set_enabled_mkldnn", true;
+    MKLDNN_ENABLED = c"_get_mkldnn_enabled", c"_set_mkldnn_enabled", "set_enabled_mkldnn", false;
     MKLDNN_DETERMINISTIC = c"_get_mkldnn_deterministic", c"_set_mkldnn_deterministic", "set_deterministic_mkldnn", false;
     NNPACK_ENABLED = c"_get_nnpack_enabled", c"_set_nnpack_enabled", "set_enabled_NNPACK", true;
     CUBLAS_TF32 = c"_get_cublas_allow_tf32", c"_set_cublas_allow_tf32", "set_allow_tf32_cublas", false;

@@ -3,7 +3,7 @@
 use super::formula::{Derivative, Formula, table};
 use super::view::{check_inplace, rebase_history};
 use super::{Edge, Kind, Node, TypeAndSize, set_history};
-use crate::dispatch::{DispatchKeySet, Operator, Signature, redispatch, tls};
+use crate::dispatch::{DispatchKey, DispatchKeySet, Operator, Signature, decompose, redispatch, tls};
 use crate::ivalue::{IValue, Stack};
 use crate::{Result, Tensor, bail};
 use std::sync::Arc;
@@ -56,6 +56,10 @@ pub fn record(op: &'static Operator, ks: DispatchKeySet, stack: &mut Stack) -> R
         table::Entry::Derivative(d) => differentiable(op, signature, d, stack, below),
         // Its results never require grad.
         table::Entry::NotDifferentiable => below(stack),
+        // Without a kernel and without a formula the parts of the operator record the graph.
+        table::Entry::Unknown if op.decomposes(ks) && !ks.has_functionality(DispatchKey::Python) => {
+            decompose(op, ks | DispatchKeySet::AUTOGRAD, stack)
+        }
         table::Entry::Unknown => unknown(op, signature, stack, below),
     }
 }

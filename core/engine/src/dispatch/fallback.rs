@@ -20,7 +20,11 @@ pub fn set_decomposition_hook(f: DecompositionHook) {
     let _ = DECOMPOSE.set(f);
 }
 
-pub(super) fn decompose(op: &'static Operator, ks: DispatchKeySet, stack: &mut Stack) -> Result<()> {
+/// Runs the host's decomposition.
+///
+/// # Errors
+/// What it raises; the refusal by name where there is none.
+pub fn decompose(op: &'static Operator, ks: DispatchKeySet, stack: &mut Stack) -> Result<()> {
     if let Some(f) = DECOMPOSE.get()
         && let Some(r) = f(op, ks, stack)
     {

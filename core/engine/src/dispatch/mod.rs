@@ -10,7 +10,7 @@ pub mod registry;
 pub mod tls;
 
 pub use call::{IntoStack, call, call_op, redispatch};
-pub use fallback::{DecompositionHook, set_decomposition_hook};
+pub use fallback::{DecompositionHook, decompose, set_decomposition_hook};
 pub use key::{DispatchKey, DispatchKeySet};
 pub use operator::{Kernel, Operator, Signature, operator};
 pub use registry::{OutSpec, Registry, Returns, Specs};

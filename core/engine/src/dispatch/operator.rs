@@ -327,6 +327,8 @@ impl Operator {
                 {
                     Kernel::Derived { functional: *functional, form: derived_form(&derived) }
                 }
+                // A composite that has not been written here: its parts record the graph.
+                None if !below() && self.is_upstream_composite() => Kernel::Decomposition,
                 _ => Kernel::Autograd,
             },
             DispatchKey::ADInplaceOrView => match self.signature() {
@@ -346,6 +348,11 @@ impl Operator {
             && self.registered(DispatchKey::CompositeExplicitAutograd).is_none()
     }
 
+    /// Whether upstream composes the operator above autograd.
+    fn is_upstream_composite(&self) -> bool {
+        self.id.is_some_and(|id| generated::info(id).kernel == generated::Kernel::CompositeImplicit)
+    }
+
     fn derived(&self) -> Option<Kernel> {
         let info = generated::info(self.id?);
         let form = match info.kind {
@@ -354,6 +361,12 @@ impl Operator {
             _ => return None,
         };
         Some(Kernel::Derived { functional: info.functional?, form })
+    }
+
+    /// Whether the operator has no kernel where a key set leads to below autograd, and a decomposition may stand in.
+    pub fn decomposes(&'static self, ks: DispatchKeySet) -> bool {
+        let dense = DispatchKey::runtime(0, ks.highest_backend().unwrap_or(0));
+        matches!(self.compute(dense), Kernel::Decomposition)
     }
 
     /// Whether the key reaches a kernel of its own or by an alias (`_dispatch_has_kernel_for_dispatch_key`'s wider sense).

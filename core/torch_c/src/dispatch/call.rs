@@ -608,6 +608,10 @@ pub fn results_from_py(operator: &Operator, returned: &Bound<'_, PyAny>, stack: 
 
 /// As upstream, a result of the wrong kind is a `RuntimeError`.
 fn result_from_py(returned: &Bound<'_, PyAny>, ty: &Type) -> PyResult<IValue> {
+    // A gradient that was not asked for, say.
+    if returned.is_none() && *ty == Type::Tensor {
+        return Ok(IValue::None);
+    }
     py_to_ivalue(returned, ty, None).map_err(|error| {
         match error.is_instance_of::<PyTypeError>(returned.py()) {
             true => PyRuntimeError::new_err(error.value(returned.py()).to_string()),

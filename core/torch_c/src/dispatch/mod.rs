@@ -2,6 +2,7 @@
 
 pub mod call;
 mod convert;
+mod decompose;
 mod guards;
 pub mod keys;
 pub mod library;
@@ -14,5 +15,6 @@ pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
     guards::init(module)?;
     operators::init(module)?;
     call::init(module)?;
+    decompose::init(module)?;
     library::init(module)
 }

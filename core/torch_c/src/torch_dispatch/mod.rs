@@ -8,7 +8,7 @@ mod subclass;
 
 pub use class::overrides;
 pub use functions::init;
-pub use kernel::entry;
+pub use kernel::{entry, overload};
 pub use stack::enabled as mode_enabled;
 pub use subclass::init as init_tensors;
 

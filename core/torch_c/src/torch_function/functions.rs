@@ -21,6 +21,11 @@ impl Drop for Restore {
     }
 }
 
+/// Turns overrides and modes off until the result is dropped.
+pub fn disable_all() -> impl Drop {
+    set(State::AllDisabled)
+}
+
 fn set(state: State) -> Restore {
     let before = state::state();
     state::set_state(state);

@@ -4,7 +4,7 @@ mod functions;
 mod handle;
 mod state;
 
-pub use functions::init;
+pub use functions::{disable_all, init};
 pub use handle::{Overloaded, Overrides, ask_arguments, ask_mode, handle, nobody};
 pub use state::{enabled, mode_enabled, skip_next as skips_next};
 
