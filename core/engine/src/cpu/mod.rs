@@ -9,6 +9,7 @@ pub(crate) mod gemm;
 pub(crate) mod grid;
 pub(crate) mod integer;
 pub(crate) mod lines;
+pub(crate) mod loss;
 pub(crate) mod order;
 pub mod parallel;
 pub(crate) mod polynomials;
