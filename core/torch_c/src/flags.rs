@@ -210,6 +210,11 @@ fn _get_deterministic_algorithms_warn_only() -> bool {
     DETERMINISTIC_WARN_ONLY.load(Ordering::Relaxed)
 }
 
+/// Whether warnings that are shown once are shown every time.
+pub fn warn_always() -> bool {
+    WARN_ALWAYS.get()
+}
+
 // --- Default dtype and device.
 
 static DEFAULT_DTYPE: AtomicUsize = AtomicUsize::new(DType::Float as usize);

@@ -10,7 +10,7 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, Weak};
 
 /// Alignment of every allocation, as upstream's CPU allocator has it.
@@ -48,7 +48,7 @@ impl Drop for Bytes {
 pub struct StorageImpl {
     bytes: UnsafeCell<Bytes>,
     device: Device,
-    resizable: bool,
+    resizable: AtomicBool,
     /// The host language's wrapper, when there is one. It is kept alive while there are more handles than its own; it
     /// clears the slot when it dies.
     pyobj: AtomicPtr<c_void>,
@@ -208,7 +208,7 @@ impl Storage {
         Storage(Arc::new(StorageImpl {
             bytes: UnsafeCell::new(bytes),
             device,
-            resizable,
+            resizable: AtomicBool::new(resizable),
             pyobj: AtomicPtr::new(std::ptr::null_mut()),
         }))
     }
@@ -231,7 +231,11 @@ impl Storage {
         self.0.device
     }
     pub fn resizable(&self) -> bool {
-        self.0.resizable
+        self.0.resizable.load(Ordering::Relaxed)
+    }
+    /// Fixes the size: somebody else relies on the memory.
+    pub fn forbid_resize(&self) {
+        self.0.resizable.store(false, Ordering::Relaxed);
     }
     /// Number of handles: tensors and wrappers.
     pub fn use_count(&self) -> usize {
@@ -255,6 +259,8 @@ impl Storage {
     /// When the memory is borrowed from elsewhere, or exhausted.
     pub fn resize(&self, nbytes: u64) -> Result<()> {
         if !self.0.resizable || self.mapping().is_some() {
+    pub fn resize(&self, nbytes: usize) -> Result<()> {
+        if !self.resizable() || self.mapping().is_some() {
             bail!(Runtime, "Trying to resize storage that is not resizable");
         }
         let new = Storage::new(nbytes, self.0.device)?;

@@ -274,7 +274,7 @@ fn type_name(o: &Bound<'_, PyAny>) -> String {
         let name = o.get_type().name().map_or_else(|_| "Tensor".into(), |n| n.to_string());
         return name;
     }
-    o.get_type().name().map_or_else(|_| "object".into(), |n| n.to_string())
+    crate::tensor::data::kind(o)
 }
 
 /// Prints a signature as upstream's messages do: `(Tensor other, *, Number alpha = 1)`.

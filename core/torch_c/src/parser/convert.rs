@@ -102,7 +102,7 @@ pub fn fits(p: &Parameter, o: &Bound<'_, PyAny>, numbers: bool) -> bool {
         Kind::OptTensorList => sequence_all(o, |x| x.is_none() || object::get(x).is_some()),
         Kind::ScalarList => sequence_all(o, is_number),
         Kind::BoolList => sequence_all(o, |x| x.is_instance_of::<PyBool>()),
-        Kind::DType => dtype::from_py(o).is_some() || is_python_type(o).is_some(),
+        Kind::DType => dtype::from_py(o).is_some() || python_type(o).is_some(),
         Kind::Layout => layout::layout_from_py(o).is_some(),
         Kind::Device => o.is_instance_of::<PyString>() || o.cast::<device::PyDevice>().is_ok() || is_int(o),
         Kind::Generator => o.is_instance_of::<crate::generator::PyGenerator>(),
@@ -114,7 +114,7 @@ pub fn fits(p: &Parameter, o: &Bound<'_, PyAny>, numbers: bool) -> bool {
 }
 
 /// The dtype that `float`, `int`, `bool` or `complex` stand for.
-fn is_python_type(o: &Bound<'_, PyAny>) -> Option<torchnative_engine::DType> {
+pub fn python_type(o: &Bound<'_, PyAny>) -> Option<torchnative_engine::DType> {
     use torchnative_engine::DType;
     let py = o.py();
     if o.is(py.get_type::<PyFloat>()) {
@@ -195,7 +195,7 @@ pub fn convert(p: &Parameter, o: &Bound<'_, PyAny>) -> PyResult<IValue> {
         Kind::OptTensorList => IValue::OptTensorList(items(o, |x| Ok(object::get(x).cloned()))?),
         Kind::ScalarList => IValue::ScalarList(items(o, scalar)?),
         Kind::BoolList => IValue::BoolList(items(o, |x| x.extract::<bool>())?),
-        Kind::DType => match dtype::from_py(o).or_else(|| is_python_type(o)) {
+        Kind::DType => match dtype::from_py(o).or_else(|| python_type(o)) {
             Some(d) => IValue::DType(d),
             None => return Err(PyTypeError::new_err("expected a torch.dtype")),
         },

@@ -1,6 +1,6 @@
-//! Making tensors from Python data: `torch.tensor`, `torch.as_tensor`, `torch.Tensor(...)`, `_make_subclass`.
+//! Hand-bound functions that make tensors, and `_make_subclass`.
 
-use super::{object, value};
+use super::{from_memory, object};
 use crate::error::{self, IntoPy};
 use crate::parser;
 use crate::types::{device, dtype};
@@ -213,6 +213,35 @@ fn as_tensor<'py>(
         return Ok(o.clone());
     }
     object::wrap(py, from_data(o, dtype, device)?)
+use crate::torch_function;
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+use std::ffi::CStr;
+
+/// `_make_subclass(cls, data, require_grad=False)`: an object of the class over the data of a tensor.
+fn make_subclass<'py>(
+    _py: Python<'py>,
+    args: &[Bound<'py, PyAny>],
+    kw: &[(String, Bound<'py, PyAny>)],
+) -> PyResult<Bound<'py, PyAny>> {
+    let (Some(class), Some(d)) =
+        (args.first(), args.get(1).or_else(|| kw.iter().find(|(k, _)| k == "data").map(|(_, v)| v)))
+    else {
+        return Err(PyTypeError::new_err("_make_subclass() missing required positional arguments"));
+    };
+    let class = class.cast::<PyType>().map_err(|_| PyTypeError::new_err("cls must be a type"))?;
+    let t = object::get(d)
+        .ok_or_else(|| PyTypeError::new_err("_make_subclass(): argument 'data' must be Tensor"))?;
+    let requires_grad =
+        match args.get(2).or_else(|| kw.iter().find(|(k, _)| k == "require_grad").map(|(_, v)| v)) {
+            Some(o) => o.is_truthy()?,
+            None => false,
+        };
+    let new = t.alias_with(t.sizes().into(), t.strides().into(), t.storage_offset());
+    new.set_requires_grad(requires_grad).into_py()?;
+    object::wrap_as(class, new)
 }
 
 type Function = for<'a, 'py> fn(
@@ -221,8 +250,18 @@ type Function = for<'a, 'py> fn(
     &'a [(String, Bound<'py, PyAny>)],
 ) -> PyResult<Bound<'py, PyAny>>;
 static FUNCTIONS: [Function; 2] = [|py, a, k| tensor_(py, a, k), |py, a, k| as_tensor(py, a, k)];
+/// Functions of `torch._C._VariableFunctions`, by name.
+static FUNCTIONS: [(&CStr, Function); 5] = [
+    (c"tensor", |py, a, k| from_memory::tensor(py, a, k)),
+    (c"as_tensor", |py, a, k| from_memory::as_tensor(py, a, k)),
+    (c"asarray", |py, a, k| from_memory::asarray(py, a, k)),
+    (c"frombuffer", |py, a, k| from_memory::frombuffer(py, a, k)),
+    (c"from_numpy", |py, a, k| object::wrap(py, crate::numpy::from_numpy(a, k.len())?)),
+];
+/// Static methods of `TensorBase`, by name.
+static BASE_FUNCTIONS: [(&CStr, Function); 1] = [(c"_make_subclass", |py, a, k| make_subclass(py, a, k))];
 
-unsafe extern "C" fn enter<const I: usize>(
+unsafe extern "C" fn enter<const BASE: bool, const I: usize>(
     _slf: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
     nargs: ffi::Py_ssize_t,
@@ -232,12 +271,17 @@ unsafe extern "C" fn enter<const I: usize>(
     let py = unsafe { Python::assume_attached() };
     let body = || {
         let (positional, keywords) = unsafe { parser::unpack(py, args, nargs, kwnames)? };
-        if let Some(name) = ["tensor", "as_tensor"].get(I)
+        if BASE {
+            return BASE_FUNCTIONS[I].1(py, &positional, &keywords).map(Bound::unbind);
+        }
+        let (name, function) = FUNCTIONS[I];
+        if let Ok(name) = name.to_str()
+            && name != "from_numpy"
             && let Some(result) = torch_function::function(py, name, &positional, &keywords)?
         {
             return Ok(result.unbind());
         }
-        FUNCTIONS[I](py, &positional, &keywords).map(Bound::unbind)
+        function(py, &positional, &keywords).map(Bound::unbind)
     };
     match error::guard(body) {
         Ok(o) => o.into_ptr(),
@@ -259,7 +303,14 @@ fn static_definition(name: &'static std::ffi::CStr, entry: parser::Entry) -> ffi
 
 /// Hand-bound functions of `torch._C._VariableFunctions`.
 pub fn static_definitions() -> Vec<ffi::PyMethodDef> {
-    vec![static_definition(c"tensor", enter::<0>), static_definition(c"as_tensor", enter::<1>)]
+    let entries: [parser::Entry; FUNCTIONS.len()] =
+        [enter::<false, 0>, enter::<false, 1>, enter::<false, 2>, enter::<false, 3>, enter::<false, 4>];
+    FUNCTIONS.iter().zip(entries).map(|((name, _), entry)| static_definition(name, entry)).collect()
+}
+
+/// Static methods of `TensorBase`.
+pub(super) fn base_definitions() -> Vec<ffi::PyMethodDef> {
+    vec![static_definition(BASE_FUNCTIONS[0].0, enter::<true, 0>)]
 }
 
 /// Nothing of `torch._C` itself so far.

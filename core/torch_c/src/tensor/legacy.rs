@@ -1,13 +1,13 @@
 //! The constructors of old: `torch.Tensor(…)`, `torch.FloatTensor(…)` and `Tensor.new(…)`.
 
-use super::{construct, object};
+use super::{data, object};
 use crate::error::{self, IntoPy};
 use crate::legacy_types::LegacyType;
 use crate::parser::is_int;
 use crate::types::{device, size};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple, PyType};
 use torchnative_engine::iter::default_dtype;
 use torchnative_engine::tensor::factory;
 use torchnative_engine::{DType, Device, DeviceType, Layout, Tensor, op};
@@ -53,22 +53,7 @@ pub fn new_method<'py>(
 }
 
 fn options_text(dtype: DType, device: Device, layout: Layout) -> String {
-    let dtype = match dtype {
-        DType::Byte => "unsigned char",
-        DType::Char => "signed char",
-        DType::Short => "short int",
-        DType::Int => "int",
-        DType::Long => "long int",
-        DType::Half => "c10::Half",
-        DType::Float => "float",
-        DType::Double => "double",
-        DType::ComplexHalf => "c10::complex<c10::Half>",
-        DType::ComplexFloat => "c10::complex<float>",
-        DType::ComplexDouble => "c10::complex<double>",
-        DType::Bool => "bool",
-        DType::BFloat16 => "c10::BFloat16",
-        other => other.torch_name(),
-    };
+    let dtype = dtype.torch_name_cpp();
     format!(
         "TensorOptions(dtype={dtype}, device={}, layout={layout:?}, requires_grad=false (default), pinned_memory=false \
          (default), memory_format=(nullopt))",
@@ -135,15 +120,15 @@ fn empty(what: LegacyType, sizes: &[i64]) -> PyResult<Tensor> {
 }
 
 fn from_data(o: &Bound<'_, PyAny>, what: LegacyType) -> PyResult<Tensor> {
-    if o.is_instance_of::<PyString>() {
-        return Err(PyTypeError::new_err("new(): invalid data type 'str'"));
+    if o.is_instance_of::<PyString>() || o.is_instance_of::<PyBytes>() {
+        return Err(PyTypeError::new_err(format!("new(): invalid data type '{}'", shown(o))));
     }
     // SAFETY: a live object, attached.
     if unsafe { pyo3::ffi::PySequence_Check(o.as_ptr()) } == 0 {
         return Err(PyTypeError::new_err(format!("new(): data must be a sequence (got {})", shown(o))));
     }
-    let t = construct::sequence_to_tensor(o, Some(what.dtype))?;
-    construct::place(t, Some(Device { ty: what.device, index: -1 }))
+    let device = Some(Device { ty: what.device, index: -1 });
+    data::new_from_data(o, data::Request { dtype: Some(what.dtype), device, copy: false })
 }
 
 /// Makes the tensor that a legacy constructor's arguments ask for.
@@ -231,10 +216,6 @@ pub fn make(
     }
     if first.is_instance(size::class(first.py())?)? {
         return empty(what, &first.extract::<Vec<i64>>()?);
-    }
-    if first.is_instance_of::<PyList>() || first.is_instance_of::<PyTuple>() {
-        let t = construct::sequence_to_tensor(&first, Some(what.dtype))?;
-        return construct::place(t, Some(Device { ty: what.device, index: -1 }));
     }
     from_data(&first, what)
 }

@@ -85,7 +85,7 @@ static METHODS: &[(&CStr, Method)] = &[
     (c"__ifloordiv__", dunder!("floor_divide_")),
     (c"__mod__", dunder!("remainder")),
     (c"__imod__", dunder!("remainder_")),
-    (c"__eq__", dunder!("eq")),
+    (c"__eq__", eq),
     (c"__ne__", dunder!("ne")),
     (c"__lt__", dunder!("lt")),
     (c"__le__", dunder!("le")),
@@ -99,7 +99,8 @@ static METHODS: &[(&CStr, Method)] = &[
     (c"__bool__", |s, _, _| Ok(PyBool::new(s.py(), truth(tensor(s)?)?).to_owned().into_any())),
     (c"__nonzero__", |s, _, _| Ok(PyBool::new(s.py(), truth(tensor(s)?)?).to_owned().into_any())),
     (c"__float__", |s, _, _| {
-        Ok(PyFloat::new(s.py(), value::item(tensor(s)?).and_then(|v| v.to::<f64>()).into_py()?).into_any())
+        Ok(PyFloat::new(s.py(), value::item(only(tensor(s)?)?).and_then(|v| v.to::<f64>()).into_py()?)
+            .into_any())
     }),
     (c"__complex__", complex),
     (c"__int__", integral),
@@ -131,7 +132,7 @@ static METHODS: &[(&CStr, Method)] = &[
     (c"cpu", |s, _, _| convert(s, None, Some(Device::CPU), false, None)),
     (c"copy_", copy_),
     (c"nonzero", |s, _, _| call(s, op::nonzero.call((tensor(s)?,)).into_py()?)),
-    (c"new_tensor", new_tensor),
+    (c"new_tensor", |s, a, k| super::from_memory::new_tensor(s, tensor(s)?, a, k)),
     (c"float", cast!(Float)),
     (c"double", cast!(Double)),
     (c"half", cast!(Half)),
@@ -144,7 +145,7 @@ static METHODS: &[(&CStr, Method)] = &[
     (c"bool", cast!(Bool)),
     (c"cfloat", cast!(ComplexFloat)),
     (c"cdouble", cast!(ComplexDouble)),
-    (c"numpy", refuse!("numpy")),
+    (c"numpy", |s, a, k| crate::numpy::numpy_method(s, tensor(s)?, a, k)),
     (c"apply_", refuse!("apply_")),
     (c"map_", refuse!("map_")),
     (c"map2_", refuse!("map2_")),
@@ -183,6 +184,32 @@ fn truth(t: &Tensor) -> PyResult<bool> {
     }
 }
 
+/// `==`, which alone of all operators takes NumPy arrays for tensors.
+fn eq<'py>(
+    slf: &Bound<'py, PyAny>,
+    args: &[Bound<'py, PyAny>],
+    kw: Keywords<'_, 'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let plain: Method = dunder!("eq");
+    if let [other] = args
+        && crate::numpy::is_array(other)?
+    {
+        let other = call(slf, crate::numpy::from_array(other, true)?)?;
+        return plain(slf, &[other], kw);
+    }
+    plain(slf, args, kw)
+}
+
+/// The number in a tensor of one element, for Python's conversions.
+fn only(t: &Tensor) -> PyResult<&Tensor> {
+    if t.numel() != 1 {
+        return Err(pyo3::exceptions::PyValueError::new_err(
+            "only one element tensors can be converted to Python scalars",
+        ));
+    }
+    Ok(t)
+}
+
 fn invert<'py>(
     slf: &Bound<'py, PyAny>,
     _: &[Bound<'py, PyAny>],
@@ -203,7 +230,7 @@ fn complex<'py>(
     _: Keywords<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     use torchnative_engine::Scalar;
-    let (re, im) = match value::item(tensor(slf)?).into_py()? {
+    let (re, im) = match value::item(only(tensor(slf)?)?).into_py()? {
         Scalar::Complex(re, im) => (re, im),
         other => (other.to_f64(), 0.0),
     };
@@ -216,7 +243,7 @@ fn integral<'py>(
     _: Keywords<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     use torchnative_engine::Scalar;
-    match value::item(tensor(slf)?).into_py()? {
+    match value::item(only(tensor(slf)?)?).into_py()? {
         // Python's own conversion raises on NaN and infinity, and is exact beyond 64 bits.
         Scalar::Float(v) => PyFloat::new(slf.py(), v).call_method0("__int__"),
         Scalar::UInt(v) => Ok(v.into_pyobject(slf.py())?.into_any()),

@@ -2,6 +2,8 @@
 
 pub mod construct;
 mod conversion;
+pub mod data;
+mod from_memory;
 mod getset;
 pub mod legacy;
 mod methods;

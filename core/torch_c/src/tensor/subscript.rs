@@ -88,7 +88,7 @@ pub(super) unsafe extern "C" fn set_item(
                 None => {
                     return Err(PyTypeError::new_err(format!(
                         "can't assign a {} to a torch.{}Tensor",
-                        v.get_type().name()?,
+                        super::data::kind(&v),
                         t.dtype().scalar_type_name()
                     )));
                 }
@@ -224,9 +224,8 @@ fn apply(
             view = slice(&view, dim, s)?;
             dim += 1;
             real_dim += 1;
-        } else if i.is_instance_of::<PyList>() || i.is_instance_of::<PyTuple>() {
-            let x = super::construct::sequence_to_tensor(i, None)?;
-            let x = if x.numel() == 0 { op::_to_copy.call((&x, DType::Long)).into_py()? } else { x };
+        } else if i.is_instance_of::<PyList>() || i.is_instance_of::<PyTuple>() || is_array(i)? {
+            let x = super::data::index_from(i)?;
             let n = if x.dtype() == DType::Bool { x.dim() } else { 1 };
             put(&mut tensors, dim, x);
             any = true;
@@ -245,11 +244,16 @@ fn apply(
         } else {
             return Err(PyIndexError::new_err(format!(
                 "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {})",
-                i.get_type().name()?
+                super::data::kind(i)
             )));
         }
     }
     Ok((view, any.then_some(tensors)))
+}
+
+/// Whether the object is an array of NumPy's; those of one integer are numbers.
+fn is_array(o: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(crate::numpy::is_array(o)? && o.getattr("ndim")?.extract::<usize>()? > 0)
 }
 
 fn bool_index(on: bool) -> PyResult<Tensor> {

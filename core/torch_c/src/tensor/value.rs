@@ -89,15 +89,7 @@ pub fn scalar_from_py(o: &Bound<'_, PyAny>) -> PyResult<Option<Scalar>> {
         let (re, im): (f64, f64) = (c.getattr("real")?.extract()?, c.getattr("imag")?.extract()?);
         return Ok(Some(Scalar::Complex(re, im)));
     }
-    // NumPy's scalars answer `item()` with a Python number.
-    let module = o.get_type().getattr("__module__").ok().and_then(|m| m.extract::<String>().ok());
-    if module.as_deref() == Some("numpy") && o.hasattr("item")? && !o.hasattr("__len__")? {
-        let item = o.call_method0("item")?;
-        if !item.is(o) {
-            return scalar_from_py(&item);
-        }
-    }
-    Ok(None)
+    crate::numpy::scalar(o)
 }
 
 /// The number in a one-element tensor (`item()`).
