@@ -339,6 +339,7 @@ impl View {
         }
         let nbytes = torchnative_engine::tensor::shape::storage_nbytes(&sizes, &strides, dtype.itemsize(), 0)
             .into_py()?;
+        let nbytes = usize::try_from(nbytes).map_err(|_| error::runtime("the tensor is too large"))?;
         let data = t.data.cast::<u8>();
         let data = if data.is_null() { data } else { data.wrapping_add(t.byte_offset as usize) };
         Ok(View { data, nbytes, dtype, sizes, strides })

@@ -258,8 +258,6 @@ impl Storage {
     /// # Errors
     /// When the memory is borrowed from elsewhere, or exhausted.
     pub fn resize(&self, nbytes: u64) -> Result<()> {
-        if !self.0.resizable || self.mapping().is_some() {
-    pub fn resize(&self, nbytes: usize) -> Result<()> {
         if !self.resizable() || self.mapping().is_some() {
             bail!(Runtime, "Trying to resize storage that is not resizable");
         }

@@ -2,7 +2,7 @@
 
 use super::object;
 use crate::error::{self, IntoPy};
-use crate::numpy;
+use crate::{numpy, torch_dispatch};
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -344,16 +344,21 @@ pub fn new_from_data(o: &Bound<'_, PyAny>, request: Request) -> PyResult<Tensor>
         return convert(&t, dtype.unwrap_or(t.dtype()), device.unwrap_or(t.device()), copy);
     }
     if numpy::is_array(o)? {
-        let t = numpy::from_array(o, !copy)?;
-        return convert(&t, dtype.unwrap_or(t.dtype()), device.unwrap_or(Device::CPU), copy);
+        return torch_dispatch::fresh(|| {
+            let t = numpy::from_array(o, !copy)?;
+            convert(&t, dtype.unwrap_or(t.dtype()), device.unwrap_or(Device::CPU), copy)
+        });
     }
     if !is_sequence(o) && !is_number(o) && o.hasattr("__dlpack__")? && numpy::dtype_of(o)?.is_none() {
         let made = o.py().import("torch.utils.dlpack")?.call_method1("from_dlpack", (o,))?;
         let t = object::get(&made).ok_or_else(|| error::runtime("from_dlpack gave no tensor"))?;
         return convert(t, dtype.unwrap_or(t.dtype()), device.unwrap_or(t.device()), copy);
     }
-    let t = from_sequence(o, dtype)?;
-    convert(&t, t.dtype(), device.unwrap_or(Device::CPU), false)
+    // Modes see the tensor once it is there, not how it is filled.
+    torch_dispatch::fresh(|| {
+        let t = from_sequence(o, dtype)?;
+        convert(&t, t.dtype(), device.unwrap_or(Device::CPU), false)
+    })
 }
 
 fn is_number(o: &Bound<'_, PyAny>) -> bool {

@@ -164,7 +164,6 @@ pub fn tensor<'py>(
           sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
     )?;
     let t = new_from_data(o, Request { dtype, device, copy: true })?;
-    let t = op::lift_fresh.call((&t,)).into_py()?;
     if requires_grad {
         require_grad(&t)?;
     }

@@ -3,8 +3,8 @@
 use super::{object, value};
 use crate::error::{self, IntoPy};
 use crate::parser;
-use crate::types::{dtype as dtypes, layout as layouts, size};
-use crate::{torch_dispatch, torch_function};
+use crate::torch_function;
+use crate::types::{layout as layouts, size};
 use pyo3::exceptions::{PyNotImplementedError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -412,18 +412,6 @@ fn copy_<'py>(
     };
     op::copy_.call((tensor(slf)?, &src)).into_py()?;
     Ok(slf.clone())
-}
-
-fn new_tensor<'py>(
-    slf: &Bound<'py, PyAny>,
-    args: &[Bound<'py, PyAny>],
-    kw: Keywords<'_, 'py>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let data = pick(args, kw, 0, "data").ok_or_else(|| {
-        PyTypeError::new_err("new_tensor() missing 1 required positional arguments: \"data\"")
-    })?;
-    let dtype = pick(args, kw, 1, "dtype").and_then(dtypes::from_py).unwrap_or(tensor(slf)?.dtype());
-    call(slf, torch_dispatch::fresh(|| super::construct::sequence_to_tensor(data, Some(dtype)))?)
 }
 
 /// A new object of a subclass over the same tensor data.
