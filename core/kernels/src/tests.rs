@@ -62,6 +62,18 @@ fn functions_are_accurate() {
         accuracy::<Exp>(1.0, f64::exp);
         accuracy::<Tanh>(1.6, f64::tanh);
         accuracy::<Erf>(1.5, libm::erf);
+        accuracy::<Log>(1.0, f64::ln);
+        // To within the f64 series; larger arguments are the caller's.
+        for (f, g) in
+            [(apply::<Sin> as fn(&[f32]) -> Vec<f32>, f64::sin as fn(f64) -> f64), (apply::<Cos>, f64::cos)]
+        {
+            let x: Vec<f32> = sweep().into_iter().filter(|x| x.abs() <= TURN_LIMIT).collect();
+            for (x, y) in x.iter().zip(f(&x)) {
+                let want = g(*x as f64);
+                // Near a zero of the function what counts is the distance in units of the argument's reduction.
+                assert!(ulps(y, want) <= 1.0 || (y as f64 - want).abs() < 1e-12, "{x:e}: {y:e} for {want:e}");
+            }
+        }
         // The sum and the division round once more each.
         // Below -88.72 e^-x overflows and the result is zero, as upstream's is.
         accuracy::<Sigmoid>(

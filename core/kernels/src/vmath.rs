@@ -11,6 +11,11 @@ pub trait Math: Float {
     fn exp<I: Isa>(self) -> Self;
     fn tanh<I: Isa>(self) -> Self;
     fn erf<I: Isa>(self) -> Self;
+    fn log<I: Isa>(self) -> Self;
+    /// The sine. In `f32` the argument must be within [`TURN_LIMIT`].
+    fn sin<I: Isa>(self) -> Self;
+    /// The cosine. In `f32` the argument must be within [`TURN_LIMIT`].
+    fn cos<I: Isa>(self) -> Self;
     fn sqrt(self) -> Self;
     fn abs(self) -> Self;
     fn is_nan(self) -> bool;
@@ -30,6 +35,29 @@ fn polynomial<I: Isa, const N: usize>(x: f32, c: [f32; N]) -> f32 {
         y = Float::mul_add::<I>(y, x, c[i]);
     }
     y
+}
+
+/// The magnitude up to which `sin` and `cos` of `f32` reduce their argument exactly enough.
+pub const TURN_LIMIT: f32 = 100_000.0;
+
+/// The sine of `x` plus `quarter` right angles. The reduction and the series are in `f64`, whose digits make up for the
+/// parts of pi that the reduction leaves out.
+#[inline(always)]
+fn turn(x: f32, quarter: u64) -> f32 {
+    // Adding 1.5 * 2^52 leaves the nearest integer in the low bits.
+    const ROUND: f64 = 6755399441055744.0;
+    let x = x as f64;
+    let shifted = x * std::f64::consts::FRAC_2_PI + ROUND;
+    let n = shifted - ROUND;
+    let q = shifted.to_bits().wrapping_add(quarter);
+    // A right angle in two parts; the product with the first is exact.
+    let r = (x - n * 1.570_796_251_296_997) - n * 7.549_789_415_861_596e-8;
+    let t = r * r;
+    let sin = r + r * t * (-1.0 / 6.0 + t * (1.0 / 120.0 + t * (-1.0 / 5040.0 + t * (1.0 / 362880.0))));
+    let cos = 1.0
+        + t * (-0.5 + t * (1.0 / 24.0 + t * (-1.0 / 720.0 + t * (1.0 / 40320.0 + t * (-1.0 / 3628800.0)))));
+    let y = if q & 1 == 0 { sin } else { cos };
+    (if q & 2 == 0 { y } else { -y }) as f32
 }
 
 impl Math for f32 {
@@ -109,6 +137,47 @@ impl Math for f32 {
     }
 
     #[inline(always)]
+    fn log<I: Isa>(self) -> f32 {
+        // Subnormal numbers have no exponent of their own.
+        let tiny = self < f32::MIN_POSITIVE;
+        let x = if tiny { self * 8388608.0 } else { self };
+        // Mantissa in [sqrt(1/2), sqrt(2)): the offset moves the exponent's border there.
+        let bits = x.to_bits().wrapping_sub(0x3f35_04f3);
+        let e = (bits as i32 >> 23) as f32 - if tiny { 23.0 } else { 0.0 };
+        let m = f32::from_bits((bits & 0x007f_ffff).wrapping_add(0x3f35_04f3)) - 1.0;
+        let z = m * m;
+        let y = polynomial::<I, 9>(
+            m,
+            [
+                0.333_333_3,
+                -0.249_999_93,
+                0.200_007_14,
+                -0.166_680_57,
+                0.142_493_22,
+                -0.124_201_41,
+                0.116_769_99,
+                -0.115_146_1,
+                0.070_376_836,
+            ],
+        );
+        let y = Float::mul_add::<I>(y * m, z, e * -2.121_944_4e-4);
+        let y = Float::mul_add::<I>(z, -0.5, y);
+        let y = Float::mul_add::<I>(e, 0.693_359_4, m + y);
+        let y = if self == f32::INFINITY { self } else { y };
+        let y = if self == 0.0 { f32::NEG_INFINITY } else { y };
+        if self < 0.0 || self.is_nan() { f32::NAN } else { y }
+    }
+
+    #[inline(always)]
+    fn sin<I: Isa>(self) -> f32 {
+        turn(self, 0)
+    }
+    #[inline(always)]
+    fn cos<I: Isa>(self) -> f32 {
+        turn(self, 1)
+    }
+
+    #[inline(always)]
     fn sqrt(self) -> f32 {
         f32::sqrt(self)
     }
@@ -134,6 +203,18 @@ impl Math for f64 {
     #[inline(always)]
     fn erf<I: Isa>(self) -> f64 {
         libm::erf(self)
+    }
+    #[inline(always)]
+    fn log<I: Isa>(self) -> f64 {
+        f64::ln(self)
+    }
+    #[inline(always)]
+    fn sin<I: Isa>(self) -> f64 {
+        f64::sin(self)
+    }
+    #[inline(always)]
+    fn cos<I: Isa>(self) -> f64 {
+        f64::cos(self)
     }
     #[inline(always)]
     fn sqrt(self) -> f64 {
@@ -185,6 +266,12 @@ functions! { Function,
     Tanh(x) = x.tanh::<I>();
     #[doc = "The error function."]
     Erf(x) = x.erf::<I>();
+    #[doc = "The natural logarithm."]
+    Log(x) = x.log::<I>();
+    #[doc = "The sine, for arguments within [`TURN_LIMIT`] in `f32`."]
+    Sin(x) = x.sin::<I>();
+    #[doc = "The cosine, for arguments within [`TURN_LIMIT`] in `f32`."]
+    Cos(x) = x.cos::<I>();
     #[doc = "`1 / (1 + e^-x)`"]
     Sigmoid(x) = F::ONE / (F::ONE + (-x).exp::<I>());
     #[doc = "`x * sigmoid(x)`"]
@@ -227,4 +314,24 @@ functions! { Function2,
     Minimum(x, y) = if x < y || x.is_nan() { x } else { y };
     #[doc = "`silu(x) * y`, the gate of a Llama block."]
     SiluMul(x, y) = x / (F::ONE + (-x).exp::<I>()) * y;
+    #[doc = "The gradient of `silu` at `x` times `grad`."]
+    SiluBackward(grad, x) = {
+        let sigmoid = F::ONE / (F::ONE + (-x).exp::<I>());
+        grad * sigmoid * (F::ONE + x * (F::ONE - sigmoid))
+    };
+    #[doc = "The gradient of `gelu` at `x` times `grad`."]
+    GeluBackward(grad, x) = {
+        let cdf = num::<F>(0.5) * (F::ONE + (x * num(std::f64::consts::FRAC_1_SQRT_2)).erf::<I>());
+        let pdf = (x * x * num(-0.5)).exp::<I>() * num(0.398_942_280_401_432_7);
+        grad * (cdf + x * pdf)
+    };
+    #[doc = "The gradient of the approximation of `gelu` at `x` times `grad`."]
+    GeluTanhBackward(grad, x) = {
+        let beta = num::<F>(0.797_884_560_802_865_4);
+        let kappa = num::<F>(0.044715);
+        let t = (beta * (x + kappa * (x * x * x))).tanh::<I>();
+        let inner = beta * (F::ONE + num::<F>(3.0) * kappa * (x * x));
+        let half = num::<F>(0.5);
+        grad * (half * (F::ONE + t) + half * x * (F::ONE - t * t) * inner)
+    };
 }

@@ -230,6 +230,34 @@ pub fn array1<W: Work, O: Work>(
     })
 }
 
+/// `out = f(a, b)` over arrays: `f(n, a, b, out)`.
+///
+/// # Errors
+/// An operand's dtype that the working types do not take.
+pub fn array2<W: Work, O: Work>(
+    it: &TensorIterator,
+    f: impl Fn(usize, *const W, *const W, *mut O) + Sync,
+) -> Result<()> {
+    run::<W, O>(it, 2, None, &|b| {
+        let ((x, sx), (y, sy)) = (b.inputs[0], b.inputs[1]);
+        if sx == 1 && sy == 1 {
+            f(b.n, x, y, b.out);
+            return;
+        }
+        // One value for all becomes an array.
+        // SAFETY: both inputs have one readable value at least.
+        let (xs, ys) = unsafe { ([x.read(); BLOCK], [y.read(); BLOCK]) };
+        let mut at = 0;
+        while at < b.n {
+            let m = BLOCK.min(b.n - at);
+            let x = if sx == 1 { x.wrapping_add(at) } else { xs.as_ptr() };
+            let y = if sy == 1 { y.wrapping_add(at) } else { ys.as_ptr() };
+            f(m, x, y, b.out.wrapping_add(at));
+            at += m;
+        }
+    })
+}
+
 /// `out = f(a)`
 ///
 /// # Errors

@@ -8,7 +8,7 @@ use crate::iter::TensorIterator;
 use crate::iter::blocks::{array1, map1, map2, opmath};
 use crate::ivalue::{Args, IntList};
 use crate::tensor::shape;
-use crate::{DType, Error, Result, Scalar, Tensor, bail, check, op};
+use crate::{DType, Error, Result, Scalar, Tensor, check, op};
 use torchnative_kernels::pointwise as kernels;
 use torchnative_kernels::vmath::{self, Function};
 
@@ -99,8 +99,6 @@ pub(crate) fn register(r: &mut Registry) {
             opmath!("prelu_cpu", it.common_dtype(), floating, W => map2(it, |x: W, w: W| if x > 0.0 { x } else { w * x }))
         },
     );
-    r.implicit(op::rrelu, |a| rrelu(a, op::leaky_relu));
-    r.implicit(op::rrelu_, |a| rrelu(a, op::leaky_relu_));
 }
 
 const SELU_ALPHA: f64 = 1.673_263_242_354_377_2;
@@ -298,14 +296,4 @@ fn prelu(a: Args<'_>) -> Result<Returns> {
         sizes[1] = weight.numel();
     }
     Ok(op::_prelu_kernel.call((t, op::reshape.call((weight, sizes))?))?.into())
-}
-
-/// `rrelu` outside of training: a leaky `relu` of the mean slope.
-fn rrelu(a: Args<'_>, leaky: crate::OpId) -> Result<Returns> {
-    let (t, lower, upper) = (a.tensor(0)?, a.scalar(1)?.to_f64(), a.scalar(2)?.to_f64());
-    check!(lower <= upper, "Lower bound should be less than or equal to the upper bound");
-    if a.bool(3)? {
-        bail!(NotImplemented, "aten::rrelu in training is not implemented (dtype: {})", t.dtype());
-    }
-    Ok(leaky.call((t, (lower + upper) / 2.0))?.into())
 }

@@ -1,6 +1,7 @@
 //! Operators: shape functions and registrations, a file for each family. The arithmetic is in `crate::cpu`.
 
 mod activation;
+mod activation_backward;
 mod addc;
 mod attention;
 mod basics;
@@ -43,6 +44,7 @@ mod random;
 mod reduce;
 mod rnn;
 mod rounding;
+mod rrelu;
 mod scan;
 mod scatter_gather;
 mod search;
@@ -87,6 +89,7 @@ pub fn register_all() {
         random::register(r);
         basics::register(r);
         activation::register(r);
+        activation_backward::register(r);
         addc::register(r);
         binary::register(r);
         bitwise::register(r);
@@ -98,6 +101,7 @@ pub fn register_all() {
         power::register(r);
         queries::register(r);
         rounding::register(r);
+        rrelu::register(r);
         comparison::register(r);
         unary::register(r);
         factories::register(r);

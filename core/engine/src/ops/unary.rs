@@ -53,6 +53,30 @@ pub(crate) fn vector<G: Function>(it: &TensorIterator) -> Result<bool> {
     Ok(true)
 }
 
+/// A sine or cosine in `f32`; false for other dtypes. Runs with an argument beyond the vector code's range take the
+/// function of `f64`.
+fn turned<G: Function>(it: &TensorIterator, exact: fn(f64) -> f64) -> Result<bool> {
+    const RUN: usize = 1024;
+    if !matches!(it.common_dtype(), DType::Float | DType::Half | DType::BFloat16) {
+        return Ok(false);
+    }
+    array1(it, |n, x: *const f32, y: *mut f32| {
+        for at in (0..n).step_by(RUN) {
+            let m = RUN.min(n - at);
+            // SAFETY: arrays of n elements, equal or apart.
+            unsafe {
+                let (x, y) = (x.add(at), y.add(at));
+                if (0..m).fold(true, |near, i| near & (x.add(i).read().abs() <= vmath::TURN_LIMIT)) {
+                    kernels::unary::<f32, G>(m, x, y);
+                } else {
+                    (0..m).for_each(|i| y.add(i).write(exact(x.add(i).read() as f64) as f32));
+                }
+            }
+        }
+    })?;
+    Ok(true)
+}
+
 /// Refuses the half types, for which upstream has no kernel either.
 pub(crate) fn full_precision(it: &TensorIterator, name: &str) -> Result<()> {
     match it.common_dtype() {
@@ -96,12 +120,10 @@ pub(crate) fn register(r: &mut Registry) {
         exp "exp_vml_cpu" f64::exp, complex::exp => Exp;
         exp2 "exp2" f64::exp2, complex::exp2;
         expm1 "expm1_vml_cpu" f64::exp_m1, complex::expm1;
-        log "log_vml_cpu" f64::ln, complex::log;
+        log "log_vml_cpu" f64::ln, complex::log => Log;
         log2 "log2_vml_cpu" f64::log2, complex::log2;
         log10 "log10_vml_cpu" f64::log10, complex::log10;
         log1p "log1p_vml_cpu" f64::ln_1p, complex::log1p;
-        sin "sin_vml_cpu" f64::sin, complex::sin;
-        cos "cos_vml_cpu" f64::cos, complex::cos;
         tan "tan_vml_cpu" f64::tan, complex::tan;
         asin "asin_vml_cpu" f64::asin, complex::asin;
         acos "acos_vml_cpu" f64::acos, complex::acos;
@@ -169,6 +191,26 @@ pub(crate) fn register(r: &mut Registry) {
     ] {
         r.alias(name, target);
     }
+    r.pointwise(
+        op::sin,
+        |a, out| TensorIterator::unary_float_op(out, a.tensor(0)?),
+        |it, _| {
+            if turned::<vmath::Sin>(it, f64::sin)? {
+                return Ok(());
+            }
+            real_complex(it, "sin_vml_cpu", f64::sin, complex::sin)
+        },
+    );
+    r.pointwise(
+        op::cos,
+        |a, out| TensorIterator::unary_float_op(out, a.tensor(0)?),
+        |it, _| {
+            if turned::<vmath::Cos>(it, f64::cos)? {
+                return Ok(());
+            }
+            real_complex(it, "cos_vml_cpu", f64::cos, complex::cos)
+        },
+    );
     r.pointwise(
         op::sinc,
         |a, out| TensorIterator::unary_float_op(out, a.tensor(0)?),

@@ -28,7 +28,7 @@ pub mod philox;
 
 pub use distributions::{
     Bernoulli, Cauchy, Exponential, Geometric, LogNormal, Normal, Random, RandomFromTo, RandomFull64, Sample,
-    Uniform,
+    Uniform, uniform01_f64,
 };
 pub use element::{Float, RandomElement};
 pub use generator::{CpuGenerator, DEFAULT_SEED, GeneratorState, PhiloxGenerator};
