@@ -62,7 +62,9 @@ pub(crate) fn register(r: &mut Registry) {
     });
     r.pointwise(op::hardsigmoid_backward, pair, |it, _| {
         opmath!("hardsigmoid_backward", it.common_dtype(), floating, W => {
-            map2(it, |g: W, x: W| if x > -3.0 && x < 3.0 { g / 6.0 } else { 0.0 })
+            // Upstream's constant is a single-precision one, whatever the dtype.
+            let sixth = (1.0f32 / 6.0) as W;
+            map2(it, move |g: W, x: W| if x > -3.0 && x < 3.0 { g * sixth } else { 0.0 })
         })
     });
     r.pointwise(op::leaky_relu_backward, leaky_build, |it, a| {
@@ -89,7 +91,7 @@ pub(crate) fn register(r: &mut Registry) {
         let eps = a.opt_double(2)?;
         opmath!("logit_backward_cpu", it.common_dtype(), floating, W => match eps {
             None => map2(it, |g: W, x: W| {
-                if x < 0.0 || x > 1.0 {
+                if !(0.0..=1.0).contains(&x) {
                     W::NAN
                 } else if x == 0.0 || x == 1.0 {
                     g * W::INFINITY

@@ -6,7 +6,7 @@ use crate::dtype::{Convert, convert};
 use crate::ivalue::Args;
 use crate::random::uniform01_f64;
 use crate::tensor::factory;
-use crate::{Generator, MemoryFormat, Result, Tensor, check, dispatch, op};
+use crate::{DType, Error, Generator, MemoryFormat, Result, Tensor, check, dispatch, op};
 
 pub(crate) fn register(r: &mut Registry) {
     r.implicit(op::rrelu, |a| with_new_noise(a, op::rrelu_with_noise));
@@ -45,6 +45,9 @@ fn with_noise(a: Args<'_>, out: &Tensor) -> Result<Returns> {
     if t.is_meta() {
         return Ok(out.into());
     }
+    if t.dtype() == DType::Half {
+        return Err(Error::dtype_not_implemented("rrelu_with_noise_out_cpu", DType::Half));
+    }
     let x = contiguous(t)?;
     let result = factory::empty(t.sizes(), t.dtype(), t.device())?;
     let slopes = factory::empty(t.sizes(), t.dtype(), t.device())?;
@@ -53,8 +56,12 @@ fn with_noise(a: Args<'_>, out: &Tensor) -> Result<Returns> {
         dispatch!("rrelu_with_noise_out_cpu", t.dtype(), floating, T => {
             // SAFETY: three contiguous tensors of that dtype and of as many elements.
             let (x, y, s) = unsafe { (x.as_slice::<T>(), result.as_mut_slice::<T>(), slopes.as_mut_slice::<T>()) };
-            // The bounds as elements of the dtype.
-            let (low, high): (f64, f64) = (convert(convert::<f64, T>(lower)), convert(convert::<f64, T>(upper)));
+            // The bounds in the type that the arithmetic is in.
+            let (low, high) = if std::mem::size_of::<T>() == 8 {
+                (lower, upper)
+            } else {
+                (lower as f32 as f64, upper as f32 as f64)
+            };
             draw(x, y, s, || uniform01_f64(g.random64()) * (high - low) + low);
         });
         Ok(())
