@@ -24,6 +24,7 @@ mod factories;
 mod fold;
 mod foreach;
 mod grid;
+mod grouped;
 mod histogram;
 mod indexing;
 #[cfg(test)]
@@ -112,6 +113,7 @@ pub fn register_all() {
         masked::register(r);
         indexing::register(r);
         concat::register(r);
+        grouped::register(r);
         attention::register(r);
         rnn::register(r);
         einsum::register(r);
