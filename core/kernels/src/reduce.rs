@@ -191,3 +191,52 @@ impl<E: Elem, O: Elem<Acc = E::Acc>> Task for Columns<E, O> {
         }
     }
 }
+
+/// The greatest (or least) of `n` ≥ 1 contiguous elements and where it comes first; a NaN is beyond all.
+///
+/// # Safety
+/// `x` must be readable for `n` elements.
+pub unsafe fn extreme<E: Elem>(n: usize, x: *const E, least: bool) -> (E::Acc, usize) {
+    let best =
+        if least { dispatch(Extreme::<E, true> { n, x }) } else { dispatch(Extreme::<E, false> { n, x }) };
+    // SAFETY: the caller's contract.
+    let at = |i: usize| unsafe { (*x.add(i)).widen() };
+    let found = match best {
+        Some(v) => (0..n).find(|i| at(*i) == v),
+        None => (0..n).find(|i| at(*i) != at(*i)),
+    };
+    let place = found.unwrap_or(0);
+    (at(place), place)
+}
+
+struct Extreme<E, const LEAST: bool> {
+    n: usize,
+    x: *const E,
+}
+impl<E: Elem, const LEAST: bool> Task for Extreme<E, LEAST> {
+    /// The value, or nothing when there is a NaN.
+    type Out = Option<E::Acc>;
+    #[inline(always)]
+    fn run<I: Isa>(self) -> Option<E::Acc> {
+        // SAFETY: `extreme`'s contract: there is a first element.
+        let first = unsafe { (*self.x).widen() };
+        let mut best = [first; CHUNK];
+        let mut wrong = [E::Acc::ZERO; CHUNK];
+        for i in (0..self.n).step_by(CHUNK) {
+            // SAFETY: as above.
+            let v = unsafe { load::<I, E, CHUNK>(self.x.add(i), CHUNK.min(self.n - i), first) };
+            for j in 0..CHUNK {
+                let better = if LEAST { v[j] < best[j] } else { v[j] > best[j] };
+                best[j] = if better { v[j] } else { best[j] };
+                // NaN alone differs from itself.
+                wrong[j] = if v[j] == v[j] { wrong[j] } else { E::Acc::ONE };
+            }
+        }
+        let mut top = best[0];
+        for b in best {
+            let better = if LEAST { b < top } else { b > top };
+            top = if better { b } else { top };
+        }
+        (total(wrong) == E::Acc::ZERO).then_some(top)
+    }
+}

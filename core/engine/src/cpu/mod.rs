@@ -3,11 +3,13 @@
 pub(crate) mod attention;
 pub(crate) mod complex;
 pub(crate) mod conv;
+pub(crate) mod dense;
 pub(crate) mod gamma;
 pub(crate) mod gather;
 pub(crate) mod gemm;
 pub(crate) mod grid;
 pub(crate) mod integer;
+pub(crate) mod keys;
 pub(crate) mod lines;
 pub(crate) mod loss;
 pub(crate) mod order;

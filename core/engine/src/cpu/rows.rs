@@ -25,6 +25,16 @@ impl<T: Element> Out<T> {
         debug_assert!(t.is_contiguous() && t.dtype() == T::DTYPE);
         Out(t.data_ptr() as *mut T)
     }
+    /// The elements of a tensor whose memory has no gaps, in the order of memory.
+    pub fn of_dense(t: &Tensor) -> Out<T> {
+        debug_assert!(t.is_non_overlapping_and_dense() && t.dtype() == T::DTYPE);
+        Out(t.data_ptr() as *mut T)
+    }
+    /// The address of the first element.
+    #[inline(always)]
+    pub fn pointer(self) -> *const T {
+        self.0
+    }
     /// The address of element `i`.
     #[inline(always)]
     fn at(self, i: isize) -> *mut T {
@@ -234,13 +244,24 @@ pub(crate) fn sum<T: Sum>(x: &[T]) -> T::A {
 /// Mean and sum of squared deviations, in double precision.
 pub(crate) fn moments<T: Real>(x: &[T]) -> (f64, f64) {
     let n = x.len() as f64;
-    let mean = x.iter().map(|v| v.wide()).sum::<f64>() / n;
-    let (mut m2, mut rest) = (0.0, 0.0);
-    for v in x {
-        let d = v.wide() - mean;
-        m2 += d * d;
-        rest += d;
+    // Several sums at a time, so that none waits for the other.
+    const LANES: usize = 8;
+    let mut sums = [0.0; LANES];
+    for c in x.chunks(LANES) {
+        for (s, v) in sums.iter_mut().zip(c) {
+            *s += v.wide();
+        }
     }
+    let mean = sums.iter().sum::<f64>() / n;
+    let (mut squares, mut rests) = ([0.0; LANES], [0.0; LANES]);
+    for c in x.chunks(LANES) {
+        for ((q, r), v) in squares.iter_mut().zip(&mut rests).zip(c) {
+            let d = v.wide() - mean;
+            *q += d * d;
+            *r += d;
+        }
+    }
+    let (m2, rest) = (squares.iter().sum::<f64>(), rests.iter().sum::<f64>());
     // The rounding of the mean is taken out again.
     (mean, m2 - rest * rest / n)
 }

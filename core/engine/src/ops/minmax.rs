@@ -1,6 +1,7 @@
 //! The greatest and the least: `max`, `min`, `amax`, `amin`, `aminmax`, `argmax`, `argmin`.
 
 use super::reduce::{deliver, reduced_sizes, with_dim};
+use crate::cpu::dense::{self, Want};
 use crate::cpu::lines;
 use crate::cpu::rows::{self, Out, for_rows};
 use crate::dispatch::{OutSpec, Registry, Returns, Specs};
@@ -90,6 +91,9 @@ fn selected(a: Args<'_>, least: bool, out: &[Tensor]) -> Result<()> {
     let t = a.tensor(0)?;
     let d = shape::wrap_dim(a.int(1)?, t.dim())?;
     let [t, v, i] = with_dim([t, &out[0], &out[1]], d, t.dim(), a.bool(2)?);
+    if dense::extreme(&t, mask(&t, d), least, Want::Both(&v, &i))? {
+        return Ok(());
+    }
     let name = if least { "min_cpu" } else { "max_cpu" };
     dispatch!(name, t.dtype(), all_bool, T => lines::map2::<T, T, i64>(&t, d, &v, &i, |x, v, i| {
         let at = rows::extreme(x, least);
@@ -137,6 +141,11 @@ fn values_out(a: Args<'_>, id: OpId) -> Result<Returns> {
 
 /// The least and the greatest of each run over the dimensions in `mask`, where they are asked for.
 fn extremes(t: &Tensor, mask: u64, name: &str, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<()> {
+    match (min, max) {
+        (Some(o), None) if dense::extreme(t, mask, true, Want::Value(o))? => return Ok(()),
+        (None, Some(o)) if dense::extreme(t, mask, false, Want::Value(o))? => return Ok(()),
+        _ => {}
+    }
     dispatch!(name, t.dtype(), all_bool, T => {
         let (min, max) = (min.map(Out::<T>::of), max.map(Out::<T>::of));
         for_rows::<T>(t, mask, |i, x| {
@@ -178,6 +187,9 @@ fn position(a: Args<'_>, least: bool, out: &[Tensor]) -> Result<()> {
         Some(d) => mask(t, shape::wrap_dim(d, t.dim())?),
         None => u64::MAX,
     };
+    if dense::extreme(t, mask, least, Want::Place(&out[0]))? {
+        return Ok(());
+    }
     let o = Out::<i64>::of(&out[0]);
     let name = if least { "argmin_cpu" } else { "argmax_cpu" };
     dispatch!(name, t.dtype(), all, T => for_rows::<T>(t, mask, |i, x| {

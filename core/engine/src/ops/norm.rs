@@ -56,15 +56,6 @@ pub(crate) fn register(r: &mut Registry) {
     r.implicit(op::nuclear_norm_dim, |a| {
         Ok(op::linalg_matrix_norm_str_ord.call((a.tensor(0)?, "nuc", a.int_list(1)?, a.bool(2)?))?.into())
     });
-    r.explicit(op::_foreach_norm_Scalar, |a| {
-        let each = a.tensor_list(0)?.iter();
-        let norm = |t| op::linalg_vector_norm.call((t, a.scalar(1)?, (), false, a.opt_dtype(2)?));
-        Ok(each.map(norm).collect::<Result<Vec<_>>>()?.into())
-    });
-    r.explicit(op::_foreach_max, |a| {
-        let each = a.tensor_list(0)?.iter();
-        Ok(each.map(|t| op::max.call((t,))).collect::<Result<Vec<_>>>()?.into())
-    });
     r.implicit(op::norm_except_dim, |a| Ok(norm_except_dim(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into()));
     r.structured(op::renorm, renorm_meta, renorm);
     r.implicit(op::_weight_norm, |a| {

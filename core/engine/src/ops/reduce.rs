@@ -1,5 +1,6 @@
 //! Reductions to numbers: `sum`, `mean`, `prod`, `any`, `all`, `count_nonzero`, `var`, `std`, norms, `logsumexp`.
 
+use crate::cpu::dense;
 use crate::cpu::rows::{self, Out, Real, Sum, for_rows};
 use crate::dispatch::{OutSpec, Registry, Returns, Specs};
 use crate::dtype::{Convert, Element};
@@ -240,6 +241,9 @@ fn sum(a: Args<'_>, dims: Option<&[i64]>, out: &[Tensor]) -> Result<()> {
     let dtype = out[0].dtype();
     // Narrow floats are widened before they are summed into a wider result, integers before they could wrap.
     let t = &convert(t, dtype)?;
+    if dense::sum(t, mask, false, &out[0])? {
+        return Ok(());
+    }
     if dtype == DType::Bool {
         let o = Out::<bool>::of(&out[0]);
         // SAFETY: one write to each result.
@@ -327,6 +331,9 @@ fn mean(a: Args<'_>, dims: Option<&[i64]>, out: &[Tensor]) -> Result<()> {
     let t = a.tensor(0)?;
     let mask = mask_of(t, dims)?;
     let t = &convert(t, out[0].dtype())?;
+    if dense::sum(t, mask, true, &out[0])? {
+        return Ok(());
+    }
     dispatch!("mean_cpu", out[0].dtype(), floating_complex, T => {
         let o = Out::<T>::of(&out[0]);
         for_rows::<T>(t, mask, |i, x| {

@@ -1,7 +1,7 @@
 //! Order: `sort`, `argsort`, `msort`, `topk`, `kthvalue`, `median`, `nanmedian`, `mode`.
 
 use super::reduce::{reduced_sizes, with_dim};
-use crate::cpu::lines;
+use crate::cpu::{keys, lines};
 use crate::cpu::order::{self, Item, Ordered};
 use crate::dispatch::{OutSpec, Registry, Returns, Specs};
 use crate::dtype::{Convert, Wide};
@@ -97,6 +97,9 @@ macro_rules! ordered {
 /// Sorts along `d`; a descending sort keeps the order of equal elements too.
 fn sort_along(t: &Tensor, d: usize, stable: bool, descending: bool, v: &Tensor, i: &Tensor) -> Result<()> {
     ordered!("sort_cpu", t.dtype(), T => lines::map2::<T, T, i64>(t, d, v, i, |x, v, i| {
+        if stable && u32::try_from(x.len()).is_ok() {
+            return keys::sort(x, descending, v, i);
+        }
         let mut items = numbered(x);
         let before = if descending { order::greater::<T> } else { order::less::<T> };
         if stable {
