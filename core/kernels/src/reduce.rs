@@ -216,6 +216,7 @@ struct Extreme<E, const LEAST: bool> {
 impl<E: Elem, const LEAST: bool> Task for Extreme<E, LEAST> {
     /// The value, or nothing when there is a NaN.
     type Out = Option<E::Acc>;
+    #[allow(clippy::eq_op, reason = "NaN alone differs from itself")]
     #[inline(always)]
     fn run<I: Isa>(self) -> Option<E::Acc> {
         // SAFETY: `extreme`'s contract: there is a first element.
@@ -228,7 +229,6 @@ impl<E: Elem, const LEAST: bool> Task for Extreme<E, LEAST> {
             for j in 0..CHUNK {
                 let better = if LEAST { v[j] < best[j] } else { v[j] > best[j] };
                 best[j] = if better { v[j] } else { best[j] };
-                // NaN alone differs from itself.
                 wrong[j] = if v[j] == v[j] { wrong[j] } else { E::Acc::ONE };
             }
         }

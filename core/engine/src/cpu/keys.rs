@@ -46,7 +46,7 @@ floating! { f32 as u32: false, 0.0; f64 as u64: true, 0.0; f16 as u16: false, f1
 
 /// Sorts, equal elements keeping their order, and writes values and where they were.
 pub(crate) fn sort<T: Key>(x: &[T], descending: bool, values: &mut [T], places: &mut [i64]) {
-    // Below this, or where positions need more than 32 bits, nothing is won.
+    // Positions take the lower half of a word.
     debug_assert!(x.len() <= u32::MAX as usize);
     let turn = if descending { u64::MAX } else { 0 };
     if T::WIDE {

@@ -1,8 +1,8 @@
 //! Order: `sort`, `argsort`, `msort`, `topk`, `kthvalue`, `median`, `nanmedian`, `mode`.
 
 use super::reduce::{reduced_sizes, with_dim};
-use crate::cpu::{keys, lines};
 use crate::cpu::order::{self, Item, Ordered};
+use crate::cpu::{keys, lines};
 use crate::dispatch::{OutSpec, Registry, Returns, Specs};
 use crate::dtype::{Convert, Wide};
 use crate::ivalue::{Args, IntList};
