@@ -1,0 +1,131 @@
+//! Gradients of convolutions, by convolutions and products of windows.
+
+use crate::dispatch::{Registry, Returns};
+use crate::ivalue::{IValue, IntList};
+use crate::{Result, Tensor, op};
+
+pub(crate) fn register(r: &mut Registry) {
+    r.explicit(op::convolution_backward, |a| {
+        let bias = a.0[3].opt_int_list()?.is_some();
+        let c = Conv {
+            stride: spread(a.int_list(4)?, a.tensor(1)?),
+            padding: spread(a.int_list(5)?, a.tensor(1)?),
+            dilation: spread(a.int_list(6)?, a.tensor(1)?),
+            transposed: a.bool(7)?,
+            output_padding: spread(a.int_list(8)?, a.tensor(1)?),
+            groups: a.int(9)?,
+        };
+        backward(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, bias, &c, a.bool_list(10)?)
+    });
+}
+
+/// One value for each spatial dimension.
+fn spread(v: &[i64], x: &Tensor) -> IntList {
+    if v.len() == 1 { IntList::from_elem(v[0], x.dim() - 2) } else { IntList::from_slice(v) }
+}
+
+struct Conv {
+    stride: IntList,
+    padding: IntList,
+    dilation: IntList,
+    transposed: bool,
+    output_padding: IntList,
+    groups: i64,
+}
+
+/// convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding,
+/// SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)
+fn backward(grad: &Tensor, x: &Tensor, w: &Tensor, bias: bool, c: &Conv, mask: &[bool]) -> Result<Returns> {
+    let mut out = [IValue::None, IValue::None, IValue::None];
+    if mask[0] {
+        out[0] = to_input(grad, x, w, c)?.into();
+    }
+    if mask[1] {
+        out[1] = to_weight(grad, x, w, c)?.into();
+    }
+    if mask[2] && bias {
+        let over: IntList = (0..grad.dim() as i64).filter(|d| *d != 1).collect();
+        out[2] = op::sum_dim_IntList.call((grad, over))?.into();
+    }
+    Ok(Returns(out.into_iter().collect()))
+}
+
+/// The gradient of the input: the convolution of the other direction.
+fn to_input(grad: &Tensor, x: &Tensor, w: &Tensor, c: &Conv) -> Result<Tensor> {
+    if x.numel() == 0 || grad.numel() == 0 {
+        return op::zeros_like.call((x,));
+    }
+    let extra: IntList = if c.transposed {
+        IntList::from_elem(0, c.stride.len())
+    } else {
+        (0..c.stride.len())
+            .map(|i| {
+                let (n, k) = (grad.sizes()[i + 2], w.sizes()[i + 2]);
+                let back = (n - 1) * c.stride[i] - 2 * c.padding[i] + c.dilation[i] * (k - 1) + 1;
+                x.sizes()[i + 2] - back
+            })
+            .collect()
+    };
+    op::convolution.call((
+        grad,
+        w,
+        IValue::None,
+        c.stride.clone(),
+        c.padding.clone(),
+        c.dilation.clone(),
+        !c.transposed,
+        extra,
+        c.groups,
+    ))
+}
+
+/// The gradient of the weight: for each group, the products of one side's values with the windows that they met.
+fn to_weight(grad: &Tensor, x: &Tensor, w: &Tensor, c: &Conv) -> Result<Tensor> {
+    // A transposed convolution slides its windows over the output.
+    let (values, slid) = if c.transposed { (x, grad) } else { (grad, x) };
+    let spatial = c.stride.len();
+    let (kernel, places) = (&w.sizes()[2..], &values.sizes()[2..]);
+    if values.numel() == 0 || slid.numel() == 0 {
+        return op::zeros_like.call((w,));
+    }
+    let mut pad = IntList::new();
+    for d in (0..spatial).rev() {
+        // Room for the last window, which an output padding may put past the end.
+        let need = (places[d] - 1) * c.stride[d] + c.dilation[d] * (kernel[d] - 1) + 1;
+        let have = slid.sizes()[d + 2] + c.padding[d];
+        pad.extend([c.padding[d], (need - have).max(c.padding[d])]);
+    }
+    let _ = &c.output_padding;
+    let padded = op::contiguous.call((op::constant_pad_nd.call((slid, pad, 0))?,))?;
+    let groups = c.groups;
+    let (values_per, slid_per) = (values.sizes()[1] / groups, slid.sizes()[1] / groups);
+    let (area, window): (i64, i64) = (places.iter().product(), kernel.iter().product());
+    let mut sum: Option<Tensor> = None;
+    for n in 0..values.sizes()[0] {
+        let one = op::select_int.call((&padded, 0, n))?;
+        let st = one.strides();
+        // channel, window position, place
+        let mut sizes = IntList::from_slice(&one.sizes()[..1]);
+        let mut strides = IntList::from_slice(&st[..1]);
+        for d in 0..spatial {
+            sizes.push(kernel[d]);
+            strides.push(st[d + 1] * c.dilation[d]);
+        }
+        for d in 0..spatial {
+            sizes.push(places[d]);
+            strides.push(st[d + 1] * c.stride[d]);
+        }
+        let windows = op::as_strided.call((&one, sizes, strides, one.storage_offset()))?;
+        let columns = op::reshape.call((windows, [groups, slid_per * window, area]))?;
+        let left = op::reshape.call((op::select_int.call((values, 0, n))?, [groups, values_per, area]))?;
+        let turned = op::transpose_int.call((columns, 1, 2))?;
+        sum = Some(match sum {
+            None => op::bmm.call((left, turned))?,
+            Some(s) => op::baddbmm_.call((s, left, turned))?,
+        });
+    }
+    match sum {
+        Some(s) => op::reshape.call((s, w.sizes())),
+        None => op::zeros_like.call((w,)),
+    }
+}
