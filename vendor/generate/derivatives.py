@@ -84,6 +84,9 @@ def row(function, info) -> str | None:
     differentiable = "-"
     if info.output_differentiability:
         differentiable = "".join("1" if on else "0" for on in info.output_differentiability)
+    elif len(function.func.returns) > 1 and any(re.search(r"\bgrad\b", d.formula) for d in info.derivatives):
+        # Formulas that speak of `grad` alone are those of the first result.
+        differentiable = "1" + "0" * (len(function.func.returns) - 1)
     keep = ";".join(f"{name}={source}" for name, source in saved.items()) or "-"
     inputs = ",".join(argument.name for argument in info.args_with_derivatives) or "-"
     grads = ",".join(info.available_named_gradients) or "-"

@@ -386,8 +386,7 @@ pub(super) fn apply_node(node: &Arc<Node>, grads: Grads, needed: &dyn Fn(usize) 
         Kind::Formula(f) => f.apply(node, grads, needed),
         Kind::CopySlices(c) => c.apply(grads, needed),
         Kind::Host(h) => h.apply(node, grads),
-        Kind::Error(message) => bail!(NotImplemented, "{message}"),
-        Kind::Delayed(message) => bail!(Runtime, "{message}"),
+        Kind::Error(message) => bail!(Runtime, "{message}"),
     }
 }
 

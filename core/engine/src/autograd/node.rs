@@ -31,10 +31,8 @@ pub enum Kind {
     CopySlices(CopySlices),
     /// A derivative that the host runs (`torch.autograd.Function`).
     Host(Box<dyn HostBackward>),
-    /// Raises when it is reached: nobody wrote the derivative (`NotImplementedError`).
+    /// Raises `RuntimeError` when it is reached.
     Error(String),
-    /// Raises when it is reached: the derivative must not be taken (`RuntimeError`).
-    Delayed(String),
 }
 
 /// A derivative written in the host language.
@@ -207,7 +205,7 @@ impl Node {
             Kind::Formula(f) => f.release(),
             Kind::CopySlices(c) => c.inner.release(),
             Kind::Host(h) => h.release(),
-            Kind::AccumulateGrad(_) | Kind::Error(_) | Kind::Delayed(_) => {}
+            Kind::AccumulateGrad(_) | Kind::Error(_) => {}
         }
     }
 

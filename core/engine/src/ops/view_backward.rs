@@ -20,6 +20,13 @@ pub(crate) fn register(r: &mut Registry) {
         Ok(op::index_add_.call((zeros, a.int(2)?, a.tensor(3)?, a.tensor(0)?))?.into())
     });
     r.explicit(op::unfold_backward, unfold_backward);
+    r.implicit(op::sum_to_size, sum_to_size);
+    r.implicit(op::embedding_backward, |a| {
+        // grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse
+        crate::check!(!a.bool(5)?, NotImplemented; "sparse gradients of embedding are not implemented in torchnative");
+        let args = (a.tensor(0)?, a.tensor(1)?, a.int(2)?, a.int(3)?, a.bool(4)?);
+        Ok(op::embedding_dense_backward.call(args)?.into())
+    });
     r.implicit(op::value_selecting_reduction_backward, |a| {
         // grad, dim, indices, sizes, keepdim
         let (mut grad, mut indices) = (a.tensor(0)?.clone(), a.tensor(2)?.clone());
@@ -54,4 +61,23 @@ fn unfold_backward(a: Args<'_>) -> Result<Returns> {
     let joined = op::flatten_using_ints.call((op::movedim_int.call((grad, -1, dim + 1))?, dim, dim + 1))?;
     let joined = if sizes.is_empty() { op::reshape.call((grad, [0i64; 0]))? } else { joined };
     Ok(op::index_add_.call((zeros(grad, sizes)?, dim, places, joined))?.into())
+}
+
+/// sum_to_size(Tensor self, SymInt[] size) -> Tensor: the sum over the dimensions that a broadcast from `size` made.
+fn sum_to_size(a: Args<'_>) -> Result<Returns> {
+    let (t, size) = (a.tensor(0)?, a.int_list(1)?);
+    let extra = t.dim() as i64 - size.len() as i64;
+    let fits = extra >= 0
+        && t.sizes()[extra.max(0) as usize..].iter().zip(size).all(|(have, want)| have == want || *want == 1);
+    crate::check!(fits, "size {{{:?}}} is not expandable to size {{{:?}}}.", size, t.sizes());
+    let mut over: crate::ivalue::IntList = (0..extra).collect();
+    over.extend((extra..t.dim() as i64).filter(|d| size[(d - extra) as usize] == 1 && t.sizes()[*d as usize] != 1));
+    let mut out = t.clone();
+    if !over.is_empty() {
+        out = op::sum_dim_IntList.call((&out, over, true))?;
+    }
+    if extra > 0 {
+        out = op::view.call((out, size))?;
+    }
+    Ok(out.into())
 }

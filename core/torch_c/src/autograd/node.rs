@@ -278,7 +278,7 @@ impl DelayedError {
             inputs.push(super::grad_from_py(&t, "DelayedError")?);
         }
         let edges = inputs.iter().map(|t| t.as_ref().and_then(record::gradient_edge)).collect();
-        let node = Node::new("DelayedError", Kind::Delayed(self.message.clone()), edges);
+        let node = Node::new("DelayedError", Kind::Error(self.message.clone()), edges);
         let mut out = Vec::new();
         for t in &inputs {
             out.push(match t {

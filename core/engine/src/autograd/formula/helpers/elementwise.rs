@@ -8,7 +8,13 @@ use crate::{DType, Result, Scalar, Tensor, op};
 pub const HELPERS: &[(&str, Helper)] = &[
     ("mul_tensor_backward", |a| {
         // grad, other, dtype of self
-        let out = op::mul_Tensor.call((a[0].tensor()?, conj(a[1].tensor()?)?))?;
+        let out = match (a[1].opt_tensor(), &a[1]) {
+            (Some(other), _) => op::mul_Tensor.call((a[0].tensor()?, conj(other)?))?,
+            (None, number) => match number.scalar()? {
+                Scalar::Complex(re, im) => op::mul_Scalar.call((a[0].tensor()?, Scalar::Complex(re, -im)))?,
+                s => op::mul_Scalar.call((a[0].tensor()?, s))?,
+            },
+        };
         Ok(real_if(a[2].dtype()?, out)?.into())
     }),
     ("div_tensor_self_backward", div_self),
@@ -50,6 +56,8 @@ pub const HELPERS: &[(&str, Helper)] = &[
     ("i1_backward", i1_backward),
     ("gelu_double_backward", gelu_double_backward),
     ("elu_double_backward", elu_double_backward),
+    ("glu_double_backward", |a| glu_double_backward(a, false)),
+    ("glu_double_backward_grad_output", |a| glu_double_backward(a, true)),
     ("softplus_double_backward", softplus_double_backward),
     ("log_sigmoid_double_backward", |a| {
         let z = op::sigmoid.call((a[1].tensor()?,))?;
@@ -429,4 +437,24 @@ fn softplus_double_backward(a: &[Value]) -> Result<Value> {
     let out = op::mul_Tensor.call((op::mul_Scalar.call((grad, beta))?, slope))?;
     let curved = op::lt_Scalar.call((scaled, threshold))?;
     Ok(op::mul_Tensor.call((out, op::_to_copy.call((curved, grad.dtype()))?))?.into())
+}
+
+/// grad, [grad_output,] input, dim: the derivative of `glu_backward` in its input, or in its gradient.
+fn glu_double_backward(a: &[Value], in_output: bool) -> Result<Value> {
+    let (gg, x) = (a[0].tensor()?, a[if in_output { 1 } else { 2 }].tensor()?);
+    let dim = super::wrap(a[if in_output { 2 } else { 3 }].int()?, x.dim());
+    let half = x.sizes()[dim as usize] / 2;
+    let part = |t: &Tensor, i: i64| op::narrow.call((t, dim, i * half, half));
+    let mul = |p: &Tensor, q: &Tensor| op::mul_Tensor.call((p, q));
+    let (first, s) = (part(x, 0)?, op::sigmoid.call((part(x, 1)?,))?);
+    let (g0, g1) = (part(gg, 0)?, part(gg, 1)?);
+    let slope = mul(&s, &op::rsub_Scalar.call((&s, 1))?)?;
+    if in_output {
+        return Ok(op::add_Tensor.call((mul(&g0, &s)?, mul(&mul(&g1, &first)?, &slope)?))?.into());
+    }
+    let go = a[1].tensor()?;
+    let curve = mul(&slope, &op::rsub_Scalar.call((op::mul_Scalar.call((&s, 2))?, 1))?)?;
+    let to_first = mul(&mul(&g1, go)?, &slope)?;
+    let to_gate = op::add_Tensor.call((mul(&mul(&g0, go)?, &slope)?, mul(&mul(&mul(&g1, go)?, &first)?, &curve)?))?;
+    Ok(op::cat.call((vec![to_first, to_gate], dim))?.into())
 }

@@ -388,13 +388,21 @@ fn logcumsumexp_backward(a: &[Value]) -> Result<Value> {
     if x.dtype().is_complex() {
         bail!(NotImplemented, "the derivative for 'logcumsumexp' of complex tensors is not implemented.");
     }
-    let low = op::scalar_tensor.call((f64::NEG_INFINITY, grad.dtype(), IValue::None, grad.device()))?;
-    let side = |on: Tensor, g: &Tensor| -> Result<Tensor> {
-        let log = op::where_self.call((on, op::log.call((g,))?, &low))?;
+    // Not minus infinity, whose own derivative would be undefined.
+    let least = match grad.dtype() {
+        crate::DType::Double => f64::MIN,
+        crate::DType::Half => -65504.0,
+        crate::DType::BFloat16 => -3.389_531_389_251_535_5e38,
+        _ => f32::MIN as f64,
+    };
+    let low = op::scalar_tensor.call((least, grad.dtype(), IValue::None, grad.device()))?;
+    let size = op::log.call((op::abs.call((grad,))?,))?;
+    let side = |on: Tensor| -> Result<Tensor> {
+        let log = op::where_self.call((on, &size, &low))?;
         op::exp.call((op::add_Tensor.call((reverse(&op::sub_Tensor.call((log, result))?)?, x))?,))
     };
-    let positive = side(op::gt_Scalar.call((grad, 0))?, grad)?;
-    let negative = side(op::lt_Scalar.call((grad, 0))?, &op::neg.call((grad,))?)?;
+    let positive = side(op::gt_Scalar.call((grad, 0))?)?;
+    let negative = side(op::lt_Scalar.call((grad, 0))?)?;
     Ok(op::sub_Tensor.call((positive, negative))?.into())
 }
 
