@@ -64,8 +64,8 @@ def test_errors_are_upstreams():
 def test_a_missing_operator_refuses_by_name():
     import torch
 
-    with pytest.raises(NotImplementedError, match="aten::convolution"):
-        torch.ops.aten.convolution.default(torch.ones(1, 1, 3), torch.ones(1, 1, 1), None, [1], [0], [1], False, [0], 1)
+    with pytest.raises(NotImplementedError, match=r"'aten::_mps_convolution' .*'CPU' backend \(dtypes: torch.float32\)"):
+        torch.ops.aten._mps_convolution.default(torch.ones(1, 1, 3), torch.ones(1, 1, 1), None, [0], [1], [1], 1)
 
 
 def test_logsumexp_rounds_at_every_step():
