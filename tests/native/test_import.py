@@ -64,7 +64,8 @@ def test_errors_are_upstreams():
 def test_a_missing_operator_refuses_by_name():
     import torch
 
-    with pytest.raises(NotImplementedError, match=r"'aten::_mps_convolution' .*'CPU' backend \(dtypes: torch.float32\)"):
+    refusal = r"'aten::_mps_convolution' .*'CPU' backend \(dtypes: torch.float32\)"
+    with pytest.raises(NotImplementedError, match=refusal):
         torch.ops.aten._mps_convolution.default(torch.ones(1, 1, 3), torch.ones(1, 1, 1), None, [0], [1], [1], 1)
 
 
