@@ -6,7 +6,8 @@ use crate::ivalue::{Args, IValue, IntList};
 use crate::{DType, Result, Tensor, op};
 
 pub(crate) fn register(r: &mut Registry) {
-    r.cpu(op::native_layer_norm_backward, layer_norm_backward).meta(op::native_layer_norm_backward, layer_norm_meta);
+    r.cpu(op::native_layer_norm_backward, layer_norm_backward)
+        .meta(op::native_layer_norm_backward, layer_norm_meta);
     r.explicit(op::native_group_norm_backward, group_norm_backward);
     r.explicit(op::native_batch_norm_backward, batch_norm_backward);
     r.explicit(op::_fused_rms_norm_backward, rms_norm_backward);
@@ -37,7 +38,9 @@ fn layer_norm_meta(a: Args<'_>) -> Result<Returns> {
     let (x, mask) = (a.tensor(1)?, a.bool_list(7)?);
     let like = |on: bool, t: Option<&Tensor>| -> Result<IValue> {
         Ok(match (on, t) {
-            (true, Some(t)) => op::empty_like.call((t, (), (), (), (), crate::MemoryFormat::Contiguous))?.into(),
+            (true, Some(t)) => {
+                op::empty_like.call((t, (), (), (), (), crate::MemoryFormat::Contiguous))?.into()
+            }
             _ => IValue::None,
         })
     };
@@ -92,11 +95,14 @@ fn group_norm_backward(a: Args<'_>) -> Result<Returns> {
     let (mean, rstd) = (stat(a.tensor(2)?)?, stat(a.tensor(3)?)?);
     let g = shaped(grad)?;
     let y = op::mul_Tensor.call((op::sub_Tensor.call((shaped(x)?, mean))?, &rstd))?;
-    let channel = |t: &Tensor| -> Result<Tensor> { op::reshape.call((op::sum_dim_IntList.call((t, [0, 3]))?, [c])) };
+    let channel =
+        |t: &Tensor| -> Result<Tensor> { op::reshape.call((op::sum_dim_IntList.call((t, [0, 3]))?, [c])) };
     let mut out = [IValue::None, IValue::None, IValue::None];
     if mask[0] {
         let h = match a.opt_tensor(4) {
-            Some(w) => op::mul_Tensor.call((&g, op::reshape.call((wide(w, d)?, [1, groups, c / groups, 1]))?))?,
+            Some(w) => {
+                op::mul_Tensor.call((&g, op::reshape.call((wide(w, d)?, [1, groups, c / groups, 1]))?))?
+            }
             None => g.clone(),
         };
         let dx = centred(&h, &y, &rstd, &IntList::from_slice(&[2, 3]))?;

@@ -32,11 +32,8 @@ fn fill(a: Args<'_>, log: bool, out: &[Tensor]) -> Result<()> {
         let d = shape::wrap_dim(a.int(2)?, grad.dim())?;
         (grad.sizes()[d] as usize, grad.sizes()[d + 1..].iter().product::<i64>() as usize)
     };
-    let result = if out[0].dtype() == grad.dtype() {
-        out[0].clone()
-    } else {
-        op::empty_like.call((&grad,))?
-    };
+    let result =
+        if out[0].dtype() == grad.dtype() { out[0].clone() } else { op::empty_like.call((&grad,))? };
     dispatch!("softmax_backward", grad.dtype(), floating, T => lines::<T>(&grad, &y, &result, n, inner, log));
     if !result.is_same(&out[0]) {
         copy::copy_into(&out[0], &result)?;

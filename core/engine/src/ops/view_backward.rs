@@ -5,9 +5,7 @@ use crate::ivalue::Args;
 use crate::{Result, Tensor, op};
 
 pub(crate) fn register(r: &mut Registry) {
-    r.explicit(op::select_backward, |a| {
-        spread(a, |z| op::select_int.call((z, a.int(2)?, a.int(3)?)))
-    });
+    r.explicit(op::select_backward, |a| spread(a, |z| op::select_int.call((z, a.int(2)?, a.int(3)?))));
     r.explicit(op::slice_backward, |a| {
         spread(a, |z| op::slice_Tensor.call((z, a.int(2)?, a.int(3)?, a.int(4)?, a.int(5)?)))
     });
@@ -71,7 +69,9 @@ fn sum_to_size(a: Args<'_>) -> Result<Returns> {
         && t.sizes()[extra.max(0) as usize..].iter().zip(size).all(|(have, want)| have == want || *want == 1);
     crate::check!(fits, "size {{{:?}}} is not expandable to size {{{:?}}}.", size, t.sizes());
     let mut over: crate::ivalue::IntList = (0..extra).collect();
-    over.extend((extra..t.dim() as i64).filter(|d| size[(d - extra) as usize] == 1 && t.sizes()[*d as usize] != 1));
+    over.extend(
+        (extra..t.dim() as i64).filter(|d| size[(d - extra) as usize] == 1 && t.sizes()[*d as usize] != 1),
+    );
     let mut out = t.clone();
     if !over.is_empty() {
         out = op::sum_dim_IntList.call((&out, over, true))?;

@@ -455,6 +455,7 @@ fn glu_double_backward(a: &[Value], in_output: bool) -> Result<Value> {
     let go = a[1].tensor()?;
     let curve = mul(&slope, &op::rsub_Scalar.call((op::mul_Scalar.call((&s, 2))?, 1))?)?;
     let to_first = mul(&mul(&g1, go)?, &slope)?;
-    let to_gate = op::add_Tensor.call((mul(&mul(&g0, go)?, &slope)?, mul(&mul(&mul(&g1, go)?, &first)?, &curve)?))?;
+    let to_gate =
+        op::add_Tensor.call((mul(&mul(&g0, go)?, &slope)?, mul(&mul(&mul(&g1, go)?, &first)?, &curve)?))?;
     Ok(op::cat.call((vec![to_first, to_gate], dim))?.into())
 }
