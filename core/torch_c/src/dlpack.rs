@@ -158,7 +158,7 @@ fn keep(t: &Tensor) -> (Box<Kept>, DLTensor) {
 unsafe extern "C" fn delete(managed: *mut DLManagedTensor) {
     if !managed.is_null() {
         // SAFETY: made by `export`, deleted once. Tensors may have Python objects, so the thread attaches.
-        Python::attach(|_| unsafe {
+        error::attached(|| unsafe {
             drop(Box::from_raw((*managed).manager_ctx.cast::<Kept>()));
             drop(Box::from_raw(managed));
         });
@@ -168,7 +168,7 @@ unsafe extern "C" fn delete(managed: *mut DLManagedTensor) {
 unsafe extern "C" fn delete_versioned(managed: *mut DLManagedTensorVersioned) {
     if !managed.is_null() {
         // SAFETY: as above.
-        Python::attach(|_| unsafe {
+        error::attached(|| unsafe {
             drop(Box::from_raw((*managed).manager_ctx.cast::<Kept>()));
             drop(Box::from_raw(managed));
         });
@@ -242,7 +242,7 @@ unsafe impl Send for Owned {}
 impl Drop for Owned {
     fn drop(&mut self) {
         // SAFETY: taken over from a capsule, given back once. The other library may be Python code.
-        Python::attach(|_| unsafe {
+        error::attached(|| unsafe {
             match *self {
                 Owned::Plain(p) => {
                     if let Some(f) = (*p).deleter {

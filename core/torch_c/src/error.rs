@@ -88,6 +88,20 @@ pub fn guard<T>(body: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(from_panic(payload)))
 }
 
+/// Runs the body attached to the interpreter, as drops of Python objects need it. While the interpreter ends nothing can be
+/// attached any more: then the body is not run, and what it would have freed goes with the process.
+pub fn attached(body: impl FnOnce()) {
+    let mut body = Some(body);
+    let ran = Python::try_attach(|_| {
+        if let Some(body) = body.take() {
+            body();
+        }
+    });
+    if ran.is_none() {
+        std::mem::forget(body);
+    }
+}
+
 /// A `RuntimeError` with a message.
 #[cold]
 pub fn runtime(message: impl Into<String>) -> PyErr {

@@ -25,6 +25,7 @@ mod numpy;
 pub mod parser;
 mod profiler;
 mod return_types;
+mod serialization;
 pub mod storage;
 mod stream;
 pub mod surface;
@@ -63,6 +64,7 @@ pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         storage::init(module)?;
         autograd::init(module)?;
         dlpack::init(module)?;
+        serialization::init(module)?;
         tensor::init(module)?;
         torch_dispatch::init_tensors(module)?;
         generator::init(module)?;

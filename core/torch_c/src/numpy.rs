@@ -141,7 +141,7 @@ struct Kept(Option<Py<PyAny>>);
 impl Drop for Kept {
     fn drop(&mut self) {
         let object = self.0.take();
-        Python::attach(|_| drop(object));
+        error::attached(move || drop(object));
     }
 }
 

@@ -49,7 +49,7 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         // SAFETY: filled by `get`, released once.
-        Python::attach(|_| unsafe { ffi::PyBuffer_Release(&raw mut *self.view) });
+        error::attached(|| unsafe { ffi::PyBuffer_Release(&raw mut *self.view) });
     }
 }
 

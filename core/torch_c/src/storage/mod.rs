@@ -7,7 +7,7 @@ mod set;
 mod sharing;
 
 pub use bytes::{Buffer, swap};
-pub use set::{set_method, untyped_storage};
+pub use set::{set_method, tensor_of, untyped_storage};
 
 use crate::error::{self, IntoPy};
 use crate::parser::is_int;
@@ -155,7 +155,7 @@ fn allocate(nbytes: u64, device: Device) -> PyResult<Storage> {
 /// # Safety
 /// Nothing else writes them while the slice is used; the storage is not resized meanwhile.
 #[allow(clippy::mut_from_ref, reason = "a storage's bytes are shared by design")]
-unsafe fn data(storage: &Storage) -> &mut [u8] {
+pub(crate) unsafe fn data(storage: &Storage) -> &mut [u8] {
     let p = storage.data_ptr();
     if p.is_null() {
         return &mut [];

@@ -149,7 +149,7 @@ unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
             tensor.set_pyobj(ptr::null_mut());
             if tensor.autograd_meta().is_some() {
                 // A graph may hold Python objects, which PyO3 releases at once only where it knows the thread is attached.
-                Python::attach(|_| drop(tensor));
+                crate::error::attached(move || drop(tensor));
             } else {
                 drop(tensor);
             }
