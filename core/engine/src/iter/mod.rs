@@ -167,12 +167,12 @@ impl TensorIterator {
             .cpu_scalars()
             .build()
     }
-    /// `unary_op`: the result has the input's dtype.
+    /// `unary_op`: the result has the input's dtype, and so must a given output.
     ///
     /// # Errors
-    /// As `binary_op`.
+    /// "Found dtype …", overlapping memory.
     pub fn unary_op(out: Option<&Tensor>, a: &Tensor) -> Result<TensorIterator> {
-        Self::config().output(out).input(a).promote().cast_outputs().safe_casting().build()
+        Self::config().output(out).input(a).same_dtype().build()
     }
     /// `unary_float_op`: integers become the default float type.
     ///

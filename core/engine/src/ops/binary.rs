@@ -147,7 +147,17 @@ pub(crate) fn register(r: &mut Registry) {
         r.alias(name, target);
     }
     r.explicit(op::ldexp_Tensor, |a| Ok(ldexp(a)?.into()));
-    r.explicit(op::ldexp_, |a| Ok(op::copy_.call((a.tensor(0)?, ldexp(a)?))?.into()));
+    r.explicit(op::ldexp_, |a| {
+        let (x, result) = (a.tensor(0)?, ldexp(a)?);
+        check!(!x.dtype().is_integral(true), "ldexp can't be cast to the desired output type {}", x.dtype());
+        check!(
+            crate::dtype::can_cast(result.dtype(), x.dtype()),
+            "result type {} can't be cast to the desired output type {}",
+            result.dtype(),
+            x.dtype()
+        );
+        Ok(op::copy_.call((x, result))?.into())
+    });
     r.structured(op::frexp_Tensor, frexp_specs, frexp);
     r.implicit(op::isclose, isclose);
     r.explicit(op::allclose, |a| {
@@ -162,6 +172,9 @@ fn ldexp(a: Args<'_>) -> Result<Tensor> {
     let (x, n) = (a.tensor(0)?, a.tensor(1)?);
     if !n.dtype().is_integral(true) {
         return op::mul_Tensor.call((x, op::pow_Scalar.call((2.0, n))?));
+    }
+    if n.dtype() == DType::Bool && x.dtype().is_floating_point() {
+        return Err(Error::dtype_not_implemented("ldexp_cpu_exp", DType::Bool));
     }
     let d = if x.dtype().is_integral(true) { crate::iter::default_dtype() } else { x.dtype() };
     let wide = if d.is_complex() { DType::ComplexDouble } else { DType::Double };

@@ -36,11 +36,11 @@ pub(crate) fn register(r: &mut Registry) {
         |it, a| clamp_numbers(it, None, Some(a.scalar(1)?), "clamp_max_scalar_cpu"),
     );
     r.pointwise(op::clamp_Tensor, tensor_build, tensor_run);
-    r.pointwise(op::clamp_min_Tensor, bound_build, |it, _| maximum(it, "clamp_min_cpu"));
-    r.pointwise(op::clamp_max_Tensor, bound_build, |it, _| minimum(it, "clamp_max_cpu"));
+    r.pointwise(op::clamp_min_Tensor, bound_build, |it, _| maximum(it));
+    r.pointwise(op::clamp_max_Tensor, bound_build, |it, _| minimum(it));
     r.alias(op::clip, op::clamp).alias(op::clip_Tensor, op::clamp_Tensor);
-    r.pointwise(op::maximum, |a, out| extreme_build(a, out, "maximum"), |it, _| maximum(it, "maximum_cpu"));
-    r.pointwise(op::minimum, |a, out| extreme_build(a, out, "minimum"), |it, _| minimum(it, "minimum_cpu"));
+    r.pointwise(op::maximum, |a, out| extreme_build(a, out, "maximum"), |it, _| maximum(it));
+    r.pointwise(op::minimum, |a, out| extreme_build(a, out, "minimum"), |it, _| minimum(it));
     r.pointwise(op::fmax, |a, out| extreme_build(a, out, "fmax"), |it, _| fmax(it));
     r.pointwise(op::fmin, |a, out| extreme_build(a, out, "fmin"), |it, _| fmin(it));
     r.alias(op::max_other, op::maximum).alias(op::min_other, op::minimum);
@@ -148,8 +148,8 @@ fn tensor_build(a: Args<'_>, out: Option<&Tensor>) -> Result<TensorIterator> {
 
 fn tensor_run(it: &TensorIterator, a: Args<'_>) -> Result<()> {
     match (a.is_none(1), a.is_none(2)) {
-        (false, true) => maximum(it, "clamp_min_cpu"),
-        (true, false) => minimum(it, "clamp_max_cpu"),
+        (false, true) => maximum(it),
+        (true, false) => minimum(it),
         _ => match it.common_dtype() {
             d if d.is_integral(false) => map3(it, |x: i64, low: i64, high: i64| x.max(low).min(high)),
             d => opmath!("clamp_cpu", d, floating, W => map3(it, |x: W, low: W, high: W| {
@@ -176,38 +176,42 @@ fn extreme_build(a: Args<'_>, out: Option<&Tensor>, name: &str) -> Result<Tensor
     TensorIterator::binary_op(out, x, y)
 }
 
-fn maximum(it: &TensorIterator, name: &str) -> Result<()> {
+fn maximum(it: &TensorIterator) -> Result<()> {
     match it.common_dtype() {
         DType::Bool => map2(it, |x: bool, y: bool| x | y),
         d if d.is_integral(false) => {
-            dispatch!(name, d, integral, T => loops::binary(it, |x: T, y: T| x.max(y)));
+            dispatch!("maximum_cpu", d, integral, T => loops::binary(it, |x: T, y: T| x.max(y)));
             Ok(())
         }
-        d => opmath!(name, d, floating, W => map2(it, |x: W, y: W| if x < y || y.is_nan() { y } else { x })),
+        d => {
+            opmath!("maximum_cpu", d, floating, W => map2(it, |x: W, y: W| if x < y || y.is_nan() { y } else { x }))
+        }
     }
 }
 
-fn minimum(it: &TensorIterator, name: &str) -> Result<()> {
+fn minimum(it: &TensorIterator) -> Result<()> {
     match it.common_dtype() {
         DType::Bool => map2(it, |x: bool, y: bool| x & y),
         d if d.is_integral(false) => {
-            dispatch!(name, d, integral, T => loops::binary(it, |x: T, y: T| x.min(y)));
+            dispatch!("minimum_cpu", d, integral, T => loops::binary(it, |x: T, y: T| x.min(y)));
             Ok(())
         }
-        d => opmath!(name, d, floating, W => map2(it, |x: W, y: W| if y < x || y.is_nan() { y } else { x })),
+        d => {
+            opmath!("minimum_cpu", d, floating, W => map2(it, |x: W, y: W| if y < x || y.is_nan() { y } else { x }))
+        }
     }
 }
 
 fn fmax(it: &TensorIterator) -> Result<()> {
     if it.common_dtype().is_integral(true) {
-        return maximum(it, "maximum_cpu");
+        return maximum(it);
     }
     opmath!("fmax_cpu", it.common_dtype(), floating, W => map2(it, |x: W, y: W| x.max(y)))
 }
 
 fn fmin(it: &TensorIterator) -> Result<()> {
     if it.common_dtype().is_integral(true) {
-        return minimum(it, "minimum_cpu");
+        return minimum(it);
     }
     opmath!("fmin_cpu", it.common_dtype(), floating, W => map2(it, |x: W, y: W| x.min(y)))
 }

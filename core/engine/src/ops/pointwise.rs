@@ -5,7 +5,7 @@ use crate::dispatch::{Registry, Returns};
 use crate::iter::blocks::{map2_scalar, opmath};
 use crate::iter::{TensorIterator, loops};
 use crate::ivalue::Args;
-use crate::{Complex, DType, Result, Scalar, Tensor, check, dispatch, op};
+use crate::{Complex, DType, Error, Result, Scalar, Tensor, check, dispatch, op};
 
 /// Registers overloads whose second argument is a number by way of the overload that takes a tensor.
 macro_rules! with_numbers {
@@ -86,7 +86,8 @@ pub(crate) fn number_first(a: Args<'_>, target: crate::OpId) -> Result<Returns> 
 pub(crate) fn div_run(it: &TensorIterator) -> Result<()> {
     match it.common_dtype() {
         DType::ComplexDouble => map2_scalar(it, complex::div::<f64>),
-        DType::ComplexFloat | DType::ComplexHalf => map2_scalar(it, complex::div::<f32>),
+        DType::ComplexFloat => map2_scalar(it, complex::div::<f32>),
+        DType::ComplexHalf => Err(Error::dtype_not_implemented("div_cpu", DType::ComplexHalf)),
         d => opmath!("div_true_cpu", d, floating, W => map2_scalar(it, |x: W, y: W| x / y)),
     }
 }
@@ -167,6 +168,13 @@ fn add_scaled(it: &TensorIterator, alpha: Scalar) -> Result<()> {
             Ok(())
         }
         d => opmath!("add", d, floating_complex, W => {
+            alpha.check_fits(d)?;
+            // As an element of the dtype.
+            let alpha = if d.is_reduced_floating() {
+                Scalar::Float(super::division::narrow(d)(alpha.to_f64() as f32) as f64)
+            } else {
+                alpha
+            };
             let k: W = alpha.to()?;
             if alpha.equals_int(1) {
                 map2_scalar(it, |x: W, y: W| x + y)

@@ -31,6 +31,9 @@ pub(crate) fn register(r: &mut Registry) {
     r.implicit(op::float_power_Tensor_Tensor, |a| float_power(a, op::pow_Tensor_Tensor));
     r.implicit(op::float_power_Tensor_Scalar, |a| float_power(a, op::pow_Tensor_Scalar));
     r.implicit(op::float_power_Scalar, |a| float_power(a, op::pow_Scalar));
+    r.implicit(op::float_power_Tensor_Tensor_out, |a| float_power_out(a, op::pow_Tensor_Tensor_out));
+    r.implicit(op::float_power_Tensor_Scalar_out, |a| float_power_out(a, op::pow_Tensor_Scalar_out));
+    r.implicit(op::float_power_Scalar_out, |a| float_power_out(a, op::pow_Scalar_out));
     r.implicit(op::float_power__Tensor, |a| float_power_in_place(a, op::pow__Tensor));
     r.implicit(op::float_power__Scalar, |a| float_power_in_place(a, op::pow__Scalar));
 }
@@ -175,6 +178,16 @@ fn converted(a: Args<'_>, i: usize, d: DType) -> Result<crate::IValue> {
 fn float_power(a: Args<'_>, target: crate::OpId) -> Result<Returns> {
     let d = float_power_dtype(a)?;
     Ok(target.call((converted(a, 0, d)?, converted(a, 1, d)?))?.into())
+}
+
+fn float_power_out(a: Args<'_>, target: crate::OpId) -> Result<Returns> {
+    let (d, out) = (float_power_dtype(a)?, a.tensor(2)?);
+    check!(
+        out.dtype() == d,
+        "the output given to float_power has dtype {} but the operation's result requires dtype {d}",
+        out.dtype()
+    );
+    Ok(target.call((converted(a, 0, d)?, converted(a, 1, d)?, out))?.into())
 }
 
 fn float_power_in_place(a: Args<'_>, target: crate::OpId) -> Result<Returns> {

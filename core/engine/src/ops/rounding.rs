@@ -92,6 +92,7 @@ pub(crate) fn register(r: &mut Registry) {
                 NotImplemented;
                 "signbit is not implemented for complex tensors."
             );
+            check_bool(out, "signbit")?;
             test_build(a, out)
         },
         |it, _| match it.input_dtype(0) {
@@ -126,6 +127,7 @@ macro_rules! infinities {
                     Type;
                     concat!($name, " does not support complex inputs.")
                 );
+                check_bool(out, $name)?;
                 test_build(a, out)
             },
             |it, _| match it.input_dtype(0) {
@@ -137,6 +139,11 @@ macro_rules! infinities {
     )*};
 }
 use infinities;
+
+fn check_bool(out: Option<&Tensor>, name: &str) -> Result<()> {
+    check!(out.is_none_or(|o| o.dtype() == DType::Bool), "{name} does not support non-boolean outputs.");
+    Ok(())
+}
 
 /// A bool result.
 fn test_build(a: Args<'_>, out: Option<&Tensor>) -> Result<TensorIterator> {
@@ -178,7 +185,7 @@ fn angle_build(a: Args<'_>, out: Option<&Tensor>) -> Result<TensorIterator> {
 fn angle(it: &TensorIterator, _a: Args<'_>) -> Result<()> {
     match it.input_dtype(0) {
         DType::ComplexDouble => map1(it, |z: Complex<f64>| z.im.atan2(z.re)),
-        DType::ComplexFloat | DType::ComplexHalf => map1(it, |z: Complex<f32>| z.im.atan2(z.re)),
+        DType::ComplexFloat => map1(it, |z: Complex<f32>| z.im.atan2(z.re)),
         d => opmath!("angle_cpu", d, floating, W => map1(it, |x: W| {
             if x.is_nan() { x } else if x < 0.0 { std::f64::consts::PI as W } else { 0.0 }
         })),
@@ -306,7 +313,7 @@ fn nan_to_num(it: &TensorIterator, a: Args<'_>) -> Result<()> {
     let (high, low) = (high.unwrap_or(greatest), low.unwrap_or(-greatest));
     match d {
         DType::Double | DType::ComplexDouble => run::<f64>(it, nan, high, low),
-        DType::Float | DType::Half | DType::BFloat16 | DType::ComplexFloat | DType::ComplexHalf => {
+        DType::Float | DType::Half | DType::BFloat16 | DType::ComplexFloat => {
             run::<f32>(it, nan as f32, high as f32, low as f32)
         }
         other => Err(crate::Error::dtype_not_implemented("nan_to_num", other)),

@@ -33,7 +33,7 @@ pub(crate) fn real_complex(
 ) -> Result<()> {
     match it.common_dtype() {
         DType::ComplexDouble => map1(it, g),
-        DType::ComplexFloat | DType::ComplexHalf => map1(it, move |z: Complex<f32>| {
+        DType::ComplexFloat => map1(it, move |z: Complex<f32>| {
             let w = g(Complex::new(z.re as f64, z.im as f64));
             Complex::new(w.re as f32, w.im as f32)
         }),
@@ -75,6 +75,15 @@ fn turned<G: Function>(it: &TensorIterator, exact: fn(f64) -> f64) -> Result<boo
         }
     })?;
     Ok(true)
+}
+
+/// `x` within bounds, where there are any; NaN stays.
+fn bounded<T: PartialOrd>(x: T, bounds: Option<(T, T)>) -> T {
+    match bounds {
+        Some((low, _)) if x < low => low,
+        Some((_, high)) if x > high => high,
+        _ => x,
+    }
 }
 
 /// Refuses the half types, for which upstream has no kernel either.
@@ -128,12 +137,12 @@ pub(crate) fn register(r: &mut Registry) {
         asin "asin_vml_cpu" f64::asin, complex::asin;
         acos "acos_vml_cpu" f64::acos, complex::acos;
         atan "atan_vml_cpu" f64::atan, complex::atan;
-        sinh "sinh_vml_cpu" f64::sinh, complex::sinh;
-        cosh "cosh_vml_cpu" f64::cosh, complex::cosh;
+        sinh "sinh_cpu" f64::sinh, complex::sinh;
+        cosh "cosh_cpu" f64::cosh, complex::cosh;
         tanh "tanh_vml_cpu" f64::tanh, complex::tanh => Tanh;
-        asinh "asinh_vml_cpu" special::asinh, complex::asinh;
-        acosh "acosh_vml_cpu" f64::acosh, complex::acosh;
-        atanh "atanh_vml_cpu" f64::atanh, complex::atanh;
+        asinh "asinh_cpu" special::asinh, complex::asinh;
+        acosh "acosh_cpu" f64::acosh, complex::acosh;
+        atanh "atanh_cpu" f64::atanh, complex::atanh;
         sqrt "sqrt_vml_cpu" f64::sqrt, complex::sqrt => Sqrt;
         rsqrt "rsqrt_cpu" |x| 1.0 / x.sqrt(), complex::rsqrt => Rsqrt;
         reciprocal "reciprocal_cpu" |x| 1.0 / x, complex::reciprocal => Reciprocal;
@@ -227,13 +236,21 @@ pub(crate) fn register(r: &mut Registry) {
         op::logit,
         |a, out| TensorIterator::unary_float_op(out, a.tensor(0)?),
         |it, a| {
-            let eps = a.opt_double(1)?;
-            opmath!("logit_cpu", it.common_dtype(), floating, W => {
-                // Without eps nothing is clamped, and values outside of the unit interval give NaN.
-                let (low, high) = (eps.unwrap_or(-1.0) as W, (1.0 - eps.unwrap_or(-1.0)) as W);
-                let clamped = eps.is_some();
+            let (eps, d) = (a.opt_double(1)?, it.common_dtype());
+            if d.is_reduced_floating() {
+                // Upstream computes these in the half type itself.
+                let round = super::division::narrow(d);
+                let low = round(eps.unwrap_or(0.0) as f32);
+                let high = round(1.0 - low);
+                return map1(it, move |x: f32| {
+                    let x = bounded(x, eps.map(|_| (low, high)));
+                    round(x / round(1.0 - x)).ln()
+                });
+            }
+            opmath!("logit_cpu", d, floating, W => {
+                let bounds = eps.map(|e| (e as W, (1.0 - e) as W));
                 map1(it, move |x: W| {
-                    let x = if !clamped { x } else if x < low { low } else if x > high { high } else { x };
+                    let x = bounded(x, bounds);
                     (x / (1.0 - x)).ln()
                 })
             })
