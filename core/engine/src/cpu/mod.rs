@@ -10,6 +10,7 @@ pub(crate) mod gemm;
 pub(crate) mod grid;
 pub(crate) mod integer;
 pub(crate) mod keys;
+pub(crate) mod linalg;
 pub(crate) mod lines;
 pub(crate) mod loss;
 pub(crate) mod order;

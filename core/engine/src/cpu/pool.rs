@@ -213,12 +213,7 @@ pub(crate) fn mean<T: Mean>(x: &Tensor, rank: usize, w: &Windows, divisor: Divis
                     let result = if counts.contains(&0) {
                         T::ZERO
                     } else {
-                        match divisor {
-                            Divisor::Padded => T::over(sum, wd.padded * wh.padded * ww.padded),
-                            Divisor::Present => T::over(sum, counts.iter().product()),
-                            Divisor::Fixed(n) => T::over(sum, n),
-                            Divisor::EachDimension => counts.iter().fold(sum, |s, n| T::over(s, *n)),
-                        }
+                        divided::<T>(sum, divisor, [wd, wh, ww], counts)
                     };
                     let place = b + d as i64 * od + h as i64 * oh + v as i64 * ow;
                     // SAFETY: this channel's results.
@@ -227,4 +222,52 @@ pub(crate) fn mean<T: Mean>(x: &Tensor, rank: usize, w: &Windows, divisor: Divis
             }
         }
     });
+}
+
+/// Adds to the input's gradient `out` (zeros at first) what each window's mean passes on of `grad`.
+pub(crate) fn spread_mean<T: Mean + std::ops::AddAssign<T::A>>(
+    grad: &Tensor,
+    rank: usize,
+    w: &Windows,
+    divisor: Divisor,
+    out: &Tensor,
+) {
+    let (lg, lo) = (layout(grad, rank), layout(out, rank));
+    let [_, _, gd, gh, gw] = lg.strides;
+    let [_, _, od, oh, ow] = lo.strides;
+    let (src, dst) = (At::<T>::of(grad), At::<T>::of(out));
+    for_planes(&lg, &lo, work(w), |a, b| {
+        for (d, wd) in w[0].iter().enumerate() {
+            for (h, wh) in w[1].iter().enumerate() {
+                for (v, ww) in w[2].iter().enumerate() {
+                    let counts = [wd, wh, ww].map(|w| (w.end - w.first).max(0));
+                    if counts.contains(&0) {
+                        continue;
+                    }
+                    // SAFETY: a gradient of this channel.
+                    let g = T::add(T::ZERO, unsafe {
+                        *src.plus(a + d as i64 * gd + h as i64 * gh + v as i64 * gw)
+                    });
+                    let share = divided::<T>(g, divisor, [wd, wh, ww], counts);
+                    for i in wd.first..wd.end {
+                        for j in wh.first..wh.end {
+                            for k in ww.first..ww.end {
+                                // SAFETY: windows lie inside this channel's input.
+                                unsafe { *dst.plus(b + i * od + j * oh + k * ow) += share };
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    });
+}
+
+fn divided<T: Mean>(sum: T::A, divisor: Divisor, w: [&Window; 3], counts: [i64; 3]) -> T::A {
+    match divisor {
+        Divisor::Padded => T::over(sum, w.iter().map(|w| w.padded).product()),
+        Divisor::Present => T::over(sum, counts.iter().product()),
+        Divisor::Fixed(n) => T::over(sum, n),
+        Divisor::EachDimension => counts.iter().fold(sum, |s, n| T::over(s, *n)),
+    }
 }

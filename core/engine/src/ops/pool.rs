@@ -120,7 +120,7 @@ fn spread(list: &[i64], rank: usize, message: impl Fn() -> String) -> Result<Int
 }
 
 /// Kernel size, stride, padding and dilation.
-struct Shape {
+pub(super) struct Shape {
     kernel: IntList,
     stride: IntList,
     padding: IntList,
@@ -131,7 +131,13 @@ struct Shape {
 const COUNT: [&str; 4] = ["", "int", "two ints", "three ints"];
 
 impl Shape {
-    fn read(a: Args<'_>, name: &str, rank: usize, dilation: Option<usize>, ceil: usize) -> Result<Shape> {
+    pub(super) fn read(
+        a: Args<'_>,
+        name: &str,
+        rank: usize,
+        dilation: Option<usize>,
+        ceil: usize,
+    ) -> Result<Shape> {
         let n = COUNT[rank];
         let kernel = spread(a.int_list(1)?, rank, || {
             format!("{name}: kernel_size must either be a single int, or a tuple of {n}")
@@ -155,7 +161,7 @@ impl Shape {
     }
 
     /// The sizes after pooling, checked.
-    fn out_sizes(&self, t: &Tensor, rank: usize) -> Result<IntList> {
+    pub(super) fn out_sizes(&self, t: &Tensor, rank: usize) -> Result<IntList> {
         let s = t.sizes();
         let lead = t.dim().saturating_sub(rank);
         let mut sizes = IntList::from_slice(&s[..lead]);
@@ -204,7 +210,7 @@ impl Shape {
         Ok(sizes)
     }
 
-    fn windows(&self, t: &Tensor, out: &[i64], rank: usize) -> Windows {
+    pub(super) fn windows(&self, t: &Tensor, out: &[i64], rank: usize) -> Windows {
         let mut w: Windows = std::array::from_fn(|_| vec![Window { first: 0, end: 1, step: 1, padded: 1 }]);
         for d in 0..rank {
             let size = t.sizes()[t.dim() - rank + d];
@@ -323,7 +329,7 @@ fn avg(a: Args<'_>, rank: usize, out: &[Tensor]) -> Result<()> {
 }
 
 /// Windows that together cover the input.
-fn adaptive_windows(t: &Tensor, out: &[i64], rank: usize) -> Windows {
+pub(super) fn adaptive_windows(t: &Tensor, out: &[i64], rank: usize) -> Windows {
     let mut w: Windows = std::array::from_fn(|_| vec![Window { first: 0, end: 1, step: 1, padded: 1 }]);
     for d in 0..rank {
         let (size, n) = (t.sizes()[t.dim() - rank + d], out[d]);
