@@ -23,6 +23,19 @@ pub(crate) fn register(r: &mut Registry) {
             Ok(pad(a.tensor(0)?, a.int_list(1)?, mode, a.opt_double(3)?)?.into())
         })
         .implicit(op::_pad_circular, |a| Ok(circular(a.tensor(0)?, a.int_list(1)?)?.into()));
+    macro_rules! gradients {
+        ($($id:ident, $rank:literal, $reflect:literal;)*) => {$(
+            r.explicit(op::$id, |a| Ok(backward(a, $rank, $reflect)?.into()));
+        )*};
+    }
+    gradients! {
+        reflection_pad1d_backward, 1, true;
+        reflection_pad2d_backward, 2, true;
+        reflection_pad3d_backward, 3, true;
+        replication_pad1d_backward, 1, false;
+        replication_pad2d_backward, 2, false;
+        replication_pad3d_backward, 3, false;
+    }
     r.structured(op::reflection_pad1d, |a| meta(a, 1, true), |a, o| run(a, "reflection_pad1d", true, o))
         .structured(op::reflection_pad2d, |a| meta(a, 2, true), |a, o| run(a, "reflection_pad2d", true, o))
         .structured(op::reflection_pad3d, |a| meta(a, 3, true), |a, o| run(a, "reflection_pad3d", true, o))
@@ -212,23 +225,47 @@ fn run(a: Args<'_>, name: &str, reflect: bool, out: &[Tensor]) -> Result<()> {
         return Err(crate::Error::dtype_not_implemented(name, t.dtype()));
     }
     let t = if t.is_conj() || t.is_neg() { contiguous(t)? } else { t.clone() };
-    let tables: Vec<Vec<i64>> = (0..t.dim())
-        .map(|d| {
-            let (n, from_end) = (t.sizes()[d], t.dim() - 1 - d);
-            let before = pad.get(2 * from_end).copied().unwrap_or(0);
-            (0..out[0].sizes()[d])
-                .map(|i| {
-                    let i = i - before;
-                    if reflect && i < 0 {
-                        -i
-                    } else if reflect && i >= n {
-                        2 * (n - 1) - i
-                    } else {
-                        i.clamp(0, n - 1)
-                    }
-                })
-                .collect()
-        })
-        .collect();
+    let tables: Vec<Vec<i64>> =
+        (0..t.dim()).map(|d| sources(&t, d, pad, reflect, out[0].sizes()[d])).collect();
     gather(&t, &tables, &out[0])
+}
+
+/// The position of dimension `d` that each of `n` padded positions shows.
+fn sources(t: &Tensor, d: usize, pad: &[i64], reflect: bool, n: i64) -> Vec<i64> {
+    let (size, from_end) = (t.sizes()[d], t.dim() - 1 - d);
+    let before = pad.get(2 * from_end).copied().unwrap_or(0);
+    (0..n)
+        .map(|i| {
+            let i = i - before;
+            if reflect && i < 0 {
+                -i
+            } else if reflect && i >= size {
+                2 * (size - 1) - i
+            } else {
+                i.clamp(0, size - 1)
+            }
+        })
+        .collect()
+}
+
+/// (grad_output, self, padding): each gradient goes where its value came from.
+fn backward(a: Args<'_>, rank: usize, reflect: bool) -> Result<Tensor> {
+    let (grad, t, pad) = (a.tensor(0)?, a.tensor(1)?, a.int_list(2)?);
+    let expected = &meta(Args(&a.0[1..]), rank, reflect)?[0];
+    check!(
+        grad.sizes() == &expected.sizes[..],
+        "Expected a gradient of shape {:?}, but got {:?}",
+        &expected.sizes[..],
+        grad.sizes()
+    );
+    let mut out = grad.clone();
+    for d in t.dim() - rank..t.dim() {
+        let index = factory::from_slice(&sources(t, d, pad, reflect, grad.sizes()[d]))?;
+        let index = super::options::deliver(index, grad.device())?;
+        let mut sizes = IntList::from_slice(out.sizes());
+        sizes[d] = t.sizes()[d];
+        let zeros = op::zeros.call((sizes, grad.dtype(), (), grad.device()))?;
+        out = op::index_add.call((zeros, d, index, out))?;
+    }
+    Ok(out)
 }

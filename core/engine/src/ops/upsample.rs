@@ -33,27 +33,28 @@ impl Mode {
 }
 
 macro_rules! scalers {
-    ($r:ident: $($id:ident, $vec:ident, $mode:ident, $rank:literal;)*) => {$(
+    ($r:ident: $($id:ident, $vec:ident, $back:ident, $mode:ident, $rank:literal;)*) => {$(
         $r.structured(op::$id, |a| meta(a, $mode, $rank), |a, o| run(a, $mode, $rank, o));
         $r.implicit(op::$vec, |a| by_factors(op::$id, a, $mode, $rank));
+        $r.structured(op::$back, |a| backward_meta(a, $rank), |a, o| backward(a, $mode, $rank, o));
     )*};
 }
 
 pub(crate) fn register(r: &mut Registry) {
     scalers! { r:
-        upsample_nearest1d, upsample_nearest1d_vec, Nearest, 1;
-        upsample_nearest2d, upsample_nearest2d_vec, Nearest, 2;
-        upsample_nearest3d, upsample_nearest3d_vec, Nearest, 3;
-        _upsample_nearest_exact1d, _upsample_nearest_exact1d_vec, NearestExact, 1;
-        _upsample_nearest_exact2d, _upsample_nearest_exact2d_vec, NearestExact, 2;
-        _upsample_nearest_exact3d, _upsample_nearest_exact3d_vec, NearestExact, 3;
-        upsample_linear1d, upsample_linear1d_vec, Linear, 1;
-        upsample_bilinear2d, upsample_bilinear2d_vec, Linear, 2;
-        upsample_trilinear3d, upsample_trilinear3d_vec, Linear, 3;
-        upsample_bicubic2d, upsample_bicubic2d_vec, Cubic, 2;
-        _upsample_bilinear2d_aa, _upsample_bilinear2d_aa_vec, LinearAa, 2;
-        _upsample_bicubic2d_aa, _upsample_bicubic2d_aa_vec, CubicAa, 2;
-        _upsample_lanczos2d_aa, _upsample_lanczos2d_aa_vec, LanczosAa, 2;
+        upsample_nearest1d, upsample_nearest1d_vec, upsample_nearest1d_backward, Nearest, 1;
+        upsample_nearest2d, upsample_nearest2d_vec, upsample_nearest2d_backward, Nearest, 2;
+        upsample_nearest3d, upsample_nearest3d_vec, upsample_nearest3d_backward, Nearest, 3;
+        _upsample_nearest_exact1d, _upsample_nearest_exact1d_vec, _upsample_nearest_exact1d_backward, NearestExact, 1;
+        _upsample_nearest_exact2d, _upsample_nearest_exact2d_vec, _upsample_nearest_exact2d_backward, NearestExact, 2;
+        _upsample_nearest_exact3d, _upsample_nearest_exact3d_vec, _upsample_nearest_exact3d_backward, NearestExact, 3;
+        upsample_linear1d, upsample_linear1d_vec, upsample_linear1d_backward, Linear, 1;
+        upsample_bilinear2d, upsample_bilinear2d_vec, upsample_bilinear2d_backward, Linear, 2;
+        upsample_trilinear3d, upsample_trilinear3d_vec, upsample_trilinear3d_backward, Linear, 3;
+        upsample_bicubic2d, upsample_bicubic2d_vec, upsample_bicubic2d_backward, Cubic, 2;
+        _upsample_bilinear2d_aa, _upsample_bilinear2d_aa_vec, _upsample_bilinear2d_aa_backward, LinearAa, 2;
+        _upsample_bicubic2d_aa, _upsample_bicubic2d_aa_vec, _upsample_bicubic2d_aa_backward, CubicAa, 2;
+        _upsample_lanczos2d_aa, _upsample_lanczos2d_aa_vec, _upsample_lanczos2d_aa_backward, LanczosAa, 2;
     }
 }
 
@@ -369,4 +370,81 @@ fn check_dtype(d: DType, mode: Mode, rank: usize) -> Result<()> {
         _ => "compute_index_ranges_weights",
     };
     Err(Error::dtype_not_implemented(name, d))
+}
+
+/// The gradient operators: (grad_output, output_size, input_size, align_corners?, scales…).
+fn backward_meta(a: Args<'_>, rank: usize) -> Result<Specs> {
+    let (grad, out, input) = (a.tensor(0)?, a.int_list(1)?, a.int_list(2)?);
+    check!(
+        out.len() == rank && input.len() == rank + 2,
+        "It is expected output_size equals to {rank} and input_size equals to {}, but got sizes {} and {}",
+        rank + 2,
+        out.len(),
+        input.len()
+    );
+    let mut full = IntList::from_slice(&input[..2]);
+    full.extend_from_slice(out);
+    check!(
+        grad.sizes() == &full[..],
+        "Expected grad_output to have the same shape as output; output.size = {:?} but got grad_output.size = {:?}",
+        &full[..],
+        grad.sizes()
+    );
+    let spec = OutSpec::like(grad, input);
+    Ok(match grad.suggest_memory_format() {
+        MemoryFormat::Contiguous => spec,
+        f => spec.strides(shape::strides_for(input, f)?),
+    }
+    .into())
+}
+
+/// The taps of the gradient: for each input position the output positions that it went to.
+fn turned(t: &Taps<f64>, input: usize) -> Taps<f64> {
+    let mut own: Vec<Vec<(usize, f64)>> = vec![Vec::new(); input];
+    for o in 0..t.len() {
+        for k in t.starts[o]..t.starts[o + 1] {
+            own[t.index[k]].push((o, t.weight[k]));
+        }
+    }
+    let mut out = Taps::new();
+    own.into_iter().for_each(|taps| out.push(taps));
+    out
+}
+
+fn backward(a: Args<'_>, mode: Mode, rank: usize, out: &[Tensor]) -> Result<()> {
+    let (grad, sizes, input) = (a.tensor(0)?, a.int_list(1)?, a.int_list(2)?);
+    let align = mode.aligns() && a.bool(3)?;
+    let first = 3 + usize::from(mode.aligns());
+    let scales: Vec<Option<f64>> = (0..rank).map(|d| a.opt_double(first + d)).collect::<Result<_>>()?;
+    check_dtype(grad.dtype(), mode, rank)?;
+    if out[0].numel() == 0 {
+        return Ok(());
+    }
+    let taps = |d: usize| -> Taps<f64> {
+        let (n, m) = (input[d + 2], sizes[d]);
+        if mode.aligns() {
+            return weights(mode, n, m, align, scales[d], grad.dtype() != DType::Double);
+        }
+        let mut t = Taps::new();
+        (0..m).for_each(|o| t.push([(nearest(n, m, scales[d], mode == NearestExact, o) as usize, 1.0)]));
+        t
+    };
+    let outer = (input[0] * input[1]) as usize;
+    let from: Vec<usize> = sizes.iter().map(|s| *s as usize).collect();
+    let to: Vec<usize> = input[2..].iter().map(|s| *s as usize).collect();
+    let wide = if grad.dtype() == DType::Double { DType::Double } else { DType::Float };
+    let x = copy::contiguous(&copy::convert(grad, wide)?)?;
+    let result = factory::empty(input, wide, grad.device())?;
+    if wide == DType::Double {
+        // SAFETY: row-major tensors of f64.
+        let (x, y) = unsafe { (x.as_slice::<f64>(), result.as_mut_slice::<f64>()) };
+        y.copy_from_slice(&passes(x.to_vec(), outer, &from, &to, |d| turned(&taps(d), to[d])));
+    } else {
+        // SAFETY: row-major tensors of f32.
+        let (x, y) = unsafe { (x.as_slice::<f32>(), result.as_mut_slice::<f32>()) };
+        y.copy_from_slice(&passes(x.to_vec(), outer, &from, &to, |d| {
+            converted::<f32>(&turned(&taps(d), to[d]))
+        }));
+    }
+    copy::copy_into(&out[0], &result)
 }
