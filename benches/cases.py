@@ -125,13 +125,13 @@ def _model():
         def make():
             llama, ids = model(kind), (torch.arange(length) * 97 % 49152).view(1, length)
             with torch.no_grad():
-                cache = llama(ids, use_cache=True).past_key_values
+                cache = llama(ids, use_cache=True).cache
             token = ids[:, :1]
 
             def run():
                 cache.crop(length)
                 with torch.no_grad():
-                    llama(token, past_key_values=cache, use_cache=True)
+                    llama(token, cache=cache, use_cache=True)
 
             return run
 

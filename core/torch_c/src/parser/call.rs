@@ -56,7 +56,7 @@ pub(super) fn enter(
 pub(super) fn run<'py>(py: Python<'py>, call: &Call<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
     let consulted = overrides::concern(call);
     let signatures = call.function.signatures();
-    let numbers = convert::numbers_as_tensors(call.function.name);
+    let numbers = call.function.numbers;
     for s in signatures {
         if let Some(bound) = matches(py, s, call, numbers, consulted)? {
             if consulted && let Some(result) = overrides::run(py, call, s, &bound.values)? {

@@ -104,6 +104,25 @@ pub unsafe fn unpack<'py>(
     Ok((positional, keywords))
 }
 
+/// The place of a generated tensor method in the table.
+pub fn find_method(name: &str) -> Option<usize> {
+    functions().iter().position(|f| f.namespace == "Tensor" && f.name == name)
+}
+
+/// Calls the generated tensor method at a place that [`find_method`] found.
+///
+/// # Errors
+/// What the method raises.
+pub fn call_method_at<'py>(
+    index: usize,
+    slf: &Bound<'py, PyAny>,
+    positional: &[Bound<'py, PyAny>],
+    keywords: &[(String, Bound<'py, PyAny>)],
+) -> PyResult<Bound<'py, PyAny>> {
+    let function = &functions()[index];
+    call::run(slf.py(), &Call { function, slf: Some(slf.clone()), positional, keywords })
+}
+
 /// Calls a generated tensor method by name.
 ///
 /// # Errors
@@ -114,10 +133,10 @@ pub fn call_method<'py>(
     positional: &[Bound<'py, PyAny>],
     keywords: &[(String, Bound<'py, PyAny>)],
 ) -> PyResult<Bound<'py, PyAny>> {
-    let Some(function) = functions().iter().find(|f| f.namespace == "Tensor" && f.name == name) else {
+    let Some(index) = find_method(name) else {
         return Err(pyo3::exceptions::PyAttributeError::new_err(format!(
             "'Tensor' object has no attribute '{name}'"
         )));
     };
-    call::run(slf.py(), &Call { function, slf: Some(slf.clone()), positional, keywords })
+    call_method_at(index, slf, positional, keywords)
 }

@@ -10,6 +10,8 @@ pub struct Function {
     pub index: usize,
     pub namespace: &'static str,
     pub name: &'static str,
+    /// Whether numbers may be given where the signature says Tensor.
+    pub numbers: bool,
     lines: Vec<&'static str>,
     signatures: OnceLock<Vec<Signature>>,
 }
@@ -50,6 +52,7 @@ static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
                 index: out.len(),
                 namespace,
                 name,
+                numbers: super::convert::numbers_as_tensors(name),
                 lines: vec![line],
                 signatures: OnceLock::new(),
             }),

@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyList, PyTuple};
 use std::ffi::CStr;
 use torchnative_engine::dispatch::{DispatchKey, DispatchKeySet};
+use std::sync::OnceLock;
 use torchnative_engine::{DType, Device, IValue, MemoryFormat, Tensor, op};
 
 /// Keyword arguments of a call.
@@ -29,11 +30,18 @@ fn tensor<'a>(slf: &'a Bound<'_, PyAny>) -> PyResult<&'a Tensor> {
 /// The generated function behind a dunder; its TypeError becomes `NotImplemented`.
 macro_rules! dunder {
     ($name:literal) => {
-        |slf, args, keywords| match parser::call_method($name, slf, args, keywords) {
-            Err(e) if e.is_instance_of::<PyTypeError>(slf.py()) => {
-                Ok(slf.py().NotImplemented().into_bound(slf.py()))
+        |slf, args, keywords| {
+            static PLACE: OnceLock<Option<usize>> = OnceLock::new();
+            let result = match PLACE.get_or_init(|| parser::find_method($name)) {
+                Some(index) => parser::call_method_at(*index, slf, args, keywords),
+                None => parser::call_method($name, slf, args, keywords),
+            };
+            match result {
+                Err(e) if e.is_instance_of::<PyTypeError>(slf.py()) => {
+                    Ok(slf.py().NotImplemented().into_bound(slf.py()))
+                }
+                other => other,
             }
-            other => other,
         }
     };
 }
