@@ -129,9 +129,9 @@ def _model():
             token = ids[:, :1]
 
             def run():
-                cache.crop(length)
                 with torch.no_grad():
                     llama(token, cache=cache, use_cache=True)
+                cache.crop(-1)
 
             return run
 
