@@ -19,9 +19,9 @@ const MR: usize = 12;
 const NR: usize = 32;
 /// Rows of a tile of `C`: a share of `A` that fits the second-level cache at the usual lengths of `k`.
 const MC: usize = 96;
-/// Columns of a tile of `C`.
-const NC: usize = 512;
-/// Pairs in each packed operand at most; larger products are cut.
+/// Pairs of a packed block of `B`: with the rows of a tile, what the second-level cache holds.
+const BLOCK: usize = 96 << 10;
+/// Pairs of packed `A` at most; larger products are cut.
 const PACKED: usize = 6 << 20;
 /// Rows of the matrix that [`dot`] handles at once.
 const W_ROWS: usize = 4;
@@ -78,73 +78,66 @@ pub unsafe fn gemm<O: Elem<Acc = f32>>(
     c: MatMut<O>,
 ) {
     let pairs = k.div_ceil(2);
-    let cols = (PACKED / pairs / NC).max(1) * NC;
-    let rows = (PACKED / pairs / MC).max(1) * MC;
     // Rows of whole pairs are read where they lie.
-    let in_place = a.cs == 1 && k.is_multiple_of(2);
-    for j in (0..n).step_by(cols) {
-        for i in (0..m).step_by(rows) {
-            let (rows, cols) = (rows.min(m - i), cols.min(n - j));
-            let (a, b, c) = (a.from(i, 0), b.from(0, j), c.from(i, j));
-            scratch::with(if in_place { 0 } else { rows * pairs }, |room: *mut u32| {
-                scratch::with(cols.next_multiple_of(NR) * pairs, |panels: *mut u32| {
-                    let threads = if rows.saturating_mul(cols).saturating_mul(k) >= PARALLEL_MIN {
-                        get_num_threads()
-                    } else {
-                        1
-                    };
-                    let (room, panels) = (Shared(room), Shared(panels));
-                    run(threads, cols.div_ceil(NR), |t| {
-                        let j = t * NR;
-                        let to = panels.get().wrapping_add(t * NR * pairs);
-                        // SAFETY: the panel has room for NR columns; the columns exist.
-                        unsafe { pack(k, NR.min(cols - j), b.from(0, j), to) }
-                    });
-                    let rows_of = if in_place {
-                        Pairs { ptr: a.ptr, rs: a.rs }
-                    } else {
-                        for i in 0..rows {
-                            // SAFETY: room for `rows` rows of pairs.
-                            unsafe { pack_row(k, a.from(i, 0), room.get().wrapping_add(i * pairs)) }
-                        }
-                        Pairs { ptr: room.get().cast(), rs: 2 * pairs as isize }
-                    };
-                    let (mc, nc) = tile_size(rows, cols, threads);
-                    let tiles_m = rows.div_ceil(mc);
-                    run(threads, tiles_m * cols.div_ceil(nc), |t| {
-                        let (i, j) = (t % tiles_m * mc, t / tiles_m * nc);
-                        let tile = Tile {
-                            rows: mc.min(rows - i),
-                            cols: nc.min(cols - j),
-                            pairs,
-                            a: rows_of.from(i),
-                            b: panels.get().wrapping_add(j * pairs),
-                            alpha,
-                            beta,
-                            c: c.from(i, j),
-                        };
-                        // SAFETY: the caller's contract.
-                        unsafe { tile.multiply() }
-                    });
-                });
-            });
-        }
+    if a.cs == 1 && k.is_multiple_of(2) {
+        // SAFETY: the caller's contract.
+        return unsafe { blocks(m, n, k, alpha, Pairs { ptr: a.ptr, rs: a.rs }, b, beta, c) };
+    }
+    let chunk = (PACKED / pairs).clamp(1, m);
+    for first in (0..m).step_by(chunk) {
+        let rows = chunk.min(m - first);
+        scratch::with(rows * pairs, |room: *mut u32| {
+            let room = Shared(room);
+            // SAFETY: room for `rows` rows of pairs, and the caller's contract.
+            unsafe {
+                for i in 0..rows {
+                    pack_row(k, a.from(first + i, 0), room.get().wrapping_add(i * pairs));
+                }
+                let packed = Pairs { ptr: room.get().cast(), rs: 2 * pairs as isize };
+                blocks(rows, n, k, alpha, packed, b, beta, c.from(first, 0));
+            }
+        });
     }
 }
 
-/// The size of the tiles of C that threads claim: small enough that all threads finish together.
-fn tile_size(m: usize, n: usize, threads: usize) -> (usize, usize) {
-    let (mut mc, mut nc) = (MC.min(m.next_multiple_of(MR)), NC.min(n.next_multiple_of(NR)));
-    while threads > 1 && m.div_ceil(mc) * n.div_ceil(nc) < 4 * threads {
-        if nc >= 2 * mc && nc >= 4 * NR {
-            nc = (nc / 2).next_multiple_of(NR);
-        } else if mc >= 4 * MR {
-            mc = (mc / 2).next_multiple_of(MR);
-        } else {
-            break;
-        }
-    }
-    (mc, nc)
+/// The product of rows of pairs, in blocks of columns: whoever takes one packs its part of `B`, which then stays in the
+/// second-level cache while the rows pass.
+unsafe fn blocks<O: Elem<Acc = f32>>(
+    m: usize,
+    n: usize,
+    k: usize,
+    alpha: f32,
+    a: Pairs,
+    b: Mat<bf16>,
+    beta: f32,
+    c: MatMut<O>,
+) {
+    let pairs = k.div_ceil(2);
+    let threads = if m.saturating_mul(n).saturating_mul(k) >= PARALLEL_MIN { get_num_threads() } else { 1 };
+    let wanted = if threads > 1 { 3 * threads } else { 1 };
+    let most = (BLOCK / pairs / NR).max(1) * NR;
+    let nc = most.min(n.div_ceil(wanted).next_multiple_of(NR));
+    let cols = n.div_ceil(nc);
+    // Few columns and many rows: the rows are split too, at the price of packing again.
+    let splits = wanted.div_ceil(cols).min(m.div_ceil(4 * MR));
+    let mc = m.div_ceil(splits).next_multiple_of(MR);
+    let splits = m.div_ceil(mc);
+    run(threads, cols * splits, |t| {
+        let (first, j) = (t % splits * mc, t / splits * nc);
+        let (last, cols) = (m.min(first + mc), nc.min(n - j));
+        scratch::with(cols.next_multiple_of(NR) * pairs, |panels: *mut u32| {
+            for q in (0..cols).step_by(NR) {
+                let to = panels.wrapping_add(q * pairs);
+                // SAFETY: the panel has room for NR columns; the columns exist.
+                unsafe { pack(k, NR.min(cols - q), b.from(0, j + q), to) }
+            }
+            for i in (first..last).step_by(MC) {
+                let (rows, a, c) = (MC.min(last - i), a.from(i), c.from(i, j));
+                // SAFETY: the caller's contract.
+                unsafe { Tile { rows, cols, pairs, a, b: panels, alpha, beta, c }.multiply() }
+            }
+        });
+    });
 }
 
 /// One row of `A` as pairs, the last padded with zero.

@@ -81,7 +81,7 @@ pub trait Vector: Copy {
     /// The sums of the lanes of four registers.
     #[inline(always)]
     fn reduce_add4(v: [Self; 4]) -> [Self::T; 4] {
-        v.map(Self::reduce_add)
+        [v[0].reduce_add(), v[1].reduce_add(), v[2].reduce_add(), v[3].reduce_add()]
     }
 
     /// Transposes a `LANES` × `LANES` tile: row `i` is `load(i)`, column `j` is given to `store(j, …)`.

@@ -181,11 +181,14 @@ impl Vector for F32x8 {
 
     #[inline(always)]
     fn transpose(load: impl Fn(usize) -> Self, mut store: impl FnMut(usize, Self)) {
-        let rows: [__m256; 8] = std::array::from_fn(|i| load(i).0);
+        let mut rows = [Self::zero().0; 8];
+        for i in 0..8 {
+            rows[i] = load(i).0;
+        }
         // SAFETY: see `Vector`.
         let columns = unsafe { transpose8(rows) };
-        for (j, c) in columns.into_iter().enumerate() {
-            store(j, F32x8(c));
+        for j in 0..8 {
+            store(j, F32x8(columns[j]));
         }
     }
 }
@@ -267,7 +270,7 @@ impl Vector for F64x4 {
 
     #[inline(always)]
     fn transpose(load: impl Fn(usize) -> Self, mut store: impl FnMut(usize, Self)) {
-        let r: [__m256d; 4] = std::array::from_fn(|i| load(i).0);
+        let r = [load(0).0, load(1).0, load(2).0, load(3).0];
         // SAFETY: see `Vector`.
         unsafe {
             let lo01 = _mm256_unpacklo_pd(r[0], r[1]);
@@ -315,7 +318,7 @@ impl Vector for F32x16 {
 
     #[inline(always)]
     fn reduce_add4(v: [Self; 4]) -> [f32; 4] {
-        // No closures: what `array::map` makes of one is not always inlined, and then lacks the instruction set.
+        // No closures: see `transpose`.
         let mut halves = [F32x8::zero(); 4];
         for i in 0..4 {
             // SAFETY: see `Vector`.
@@ -328,12 +331,22 @@ impl Vector for F32x16 {
     fn transpose(load: impl Fn(usize) -> Self, mut store: impl FnMut(usize, Self)) {
         // SAFETY: see `Vector`.
         unsafe {
-            let rows: [__m512; 16] = std::array::from_fn(|i| load(i).0);
-            // Four 8 × 8 quadrants; column j of the tile joins the upper and the lower quadrant's column.
+            let mut rows = [Self::zero().0; 16];
+            for i in 0..16 {
+                rows[i] = load(i).0;
+            }
+            // Four 8 × 8 quadrants; column j of the tile joins the upper and the lower quadrant's column. No closures
+            // given to the library: what it makes of one is not always inlined, and then lacks the instruction set.
             for half in 0..2 {
-                let part = |x: __m512| if half == 0 { low(x) } else { high(x) };
-                let upper = transpose8(std::array::from_fn(|i| part(rows[i])));
-                let lower = transpose8(std::array::from_fn(|i| part(rows[i + 8])));
+                let (mut upper, mut lower) = ([low(rows[0]); 8], [low(rows[0]); 8]);
+                for i in 0..8 {
+                    if half == 0 {
+                        (upper[i], lower[i]) = (low(rows[i]), low(rows[i + 8]));
+                    } else {
+                        (upper[i], lower[i]) = (high(rows[i]), high(rows[i + 8]));
+                    }
+                }
+                (upper, lower) = (transpose8(upper), transpose8(lower));
                 for j in 0..8 {
                     store(half * 8 + j, F32x16(join(upper[j], lower[j])));
                 }

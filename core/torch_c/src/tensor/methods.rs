@@ -10,8 +10,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyList, PyTuple};
 use std::ffi::CStr;
-use torchnative_engine::dispatch::{DispatchKey, DispatchKeySet};
 use std::sync::OnceLock;
+use torchnative_engine::dispatch::{DispatchKey, DispatchKeySet};
 use torchnative_engine::{DType, Device, IValue, MemoryFormat, Tensor, op};
 
 /// Keyword arguments of a call.
