@@ -1,6 +1,6 @@
 //! Sums whose error grows with the logarithm of their length, as upstream's cascade sums do.
 
-use crate::chunk::{load, total};
+use crate::chunk::{load, store, total};
 use crate::elem::{Elem, Float};
 use crate::isa::{Isa, Task, dispatch};
 use crate::scratch;
@@ -51,8 +51,22 @@ impl<F: Float> Cascade<F> {
 /// # Safety
 /// `x` must be readable for `n` elements.
 pub unsafe fn sum<E: Elem>(n: usize, x: *const E) -> E::Acc {
+    // SAFETY: the caller's contract.
+    unsafe { sum_of::<E, false>(n, x) }
+}
+
+/// The sum of the squares of `n` contiguous elements.
+///
+/// # Safety
+/// `x` must be readable for `n` elements.
+pub unsafe fn sum_squares<E: Elem>(n: usize, x: *const E) -> E::Acc {
+    // SAFETY: the caller's contract.
+    unsafe { sum_of::<E, true>(n, x) }
+}
+
+unsafe fn sum_of<E: Elem, const SQUARE: bool>(n: usize, x: *const E) -> E::Acc {
     if n <= PIECE {
-        return dispatch(Sum { n, x });
+        return dispatch(Sum::<E, SQUARE> { n, x });
     }
     let pieces = n.div_ceil(PIECE);
     scratch::with(pieces, |parts: *mut E::Acc| {
@@ -61,7 +75,8 @@ pub unsafe fn sum<E: Elem>(n: usize, x: *const E) -> E::Acc {
             let start = i * PIECE;
             // SAFETY: the piece lies within the caller's buffer; each part is written once.
             unsafe {
-                let part = dispatch(Sum { n: PIECE.min(n - start), x: (from as *const E).add(start) });
+                let part =
+                    dispatch(Sum::<E, SQUARE> { n: PIECE.min(n - start), x: (from as *const E).add(start) });
                 *(to as *mut E::Acc).add(i) = part;
             }
         };
@@ -75,11 +90,11 @@ pub unsafe fn sum<E: Elem>(n: usize, x: *const E) -> E::Acc {
     })
 }
 
-struct Sum<E> {
+struct Sum<E, const SQUARE: bool> {
     n: usize,
     x: *const E,
 }
-impl<E: Elem> Task for Sum<E> {
+impl<E: Elem, const SQUARE: bool> Task for Sum<E, SQUARE> {
     type Out = E::Acc;
     #[inline(always)]
     fn run<I: Isa>(self) -> E::Acc {
@@ -91,7 +106,7 @@ impl<E: Elem> Task for Sum<E> {
                 // SAFETY: `sum`'s contract.
                 let v = unsafe { load::<I, E, CHUNK>(self.x.add(i), CHUNK.min(end - i), E::Acc::ZERO) };
                 for j in 0..CHUNK {
-                    sums[j] += v[j];
+                    sums[j] = if SQUARE { Float::mul_add::<I>(v[j], v[j], sums[j]) } else { sums[j] + v[j] };
                 }
             }
             cascade.add(total(sums));
@@ -238,5 +253,57 @@ impl<E: Elem, const LEAST: bool> Task for Extreme<E, LEAST> {
             top = if better { b } else { top };
         }
         (total(wrong) == E::Acc::ZERO).then_some(top)
+    }
+}
+
+/// The greatest (or least) of each column of `rows` ≥ 1 contiguous rows of `n`, NaN where a column has one, into `y`.
+///
+/// # Safety
+/// `x` must be readable for `rows * n` elements and `y` writable for `n`.
+pub unsafe fn extreme_columns<E: Elem>(rows: usize, n: usize, x: *const E, least: bool, y: *mut E) {
+    let (from, to) = (x as usize, y as usize);
+    parallel_ranges(n.div_ceil(CHUNK), (PIECE / CHUNK).div_ceil(rows.max(1)), |c0, c1| {
+        for c in c0..c1 {
+            let j = c * CHUNK;
+            // SAFETY: the columns lie within the caller's buffers.
+            unsafe {
+                let (x, y) = ((from as *const E).add(j), (to as *mut E).add(j));
+                let count = CHUNK.min(n - j);
+                if least {
+                    dispatch(ExtremeColumns::<E, true> { rows, count, x, ld: n, y });
+                } else {
+                    dispatch(ExtremeColumns::<E, false> { rows, count, x, ld: n, y });
+                }
+            }
+        }
+    });
+}
+
+struct ExtremeColumns<E, const LEAST: bool> {
+    rows: usize,
+    count: usize,
+    x: *const E,
+    ld: usize,
+    y: *mut E,
+}
+impl<E: Elem, const LEAST: bool> Task for ExtremeColumns<E, LEAST> {
+    type Out = ();
+    #[allow(clippy::eq_op, reason = "NaN alone differs from itself")]
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        let Self { rows, count, x, ld, y } = self;
+        // SAFETY: `extreme_columns`' contract.
+        unsafe {
+            let mut best = load::<I, E, CHUNK>(x, count, E::Acc::ZERO);
+            for r in 1..rows {
+                let v = load::<I, E, CHUNK>(x.add(r * ld), count, E::Acc::ZERO);
+                for j in 0..CHUNK {
+                    let better = if LEAST { v[j] < best[j] } else { v[j] > best[j] };
+                    let taken = if better || v[j] != v[j] { v[j] } else { best[j] };
+                    best[j] = if best[j] != best[j] { best[j] } else { taken };
+                }
+            }
+            store::<I, E, CHUNK>(y, count, &best);
+        }
     }
 }

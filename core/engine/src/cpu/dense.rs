@@ -107,6 +107,38 @@ fn sum_typed<T: Elem + Element>(t: &Tensor, s: &Shape, mean: bool, out: &Tensor)
     wide.into_iter().enumerate().for_each(|(i, v)| put(i, v));
 }
 
+/// Square roots of sums of squares over trailing dimensions in `mask`; says whether it took them.
+///
+/// # Errors
+/// None; the signature is that of its callers.
+pub(crate) fn euclidean(t: &Tensor, mask: u64, out: &Tensor) -> Result<bool> {
+    if t.dtype() != out.dtype()
+        || !matches!(t.dtype(), DType::Float | DType::Double | DType::BFloat16 | DType::Half)
+    {
+        return Ok(false);
+    }
+    let Some(s) = shape(t, mask) else { return Ok(false) };
+    if s.inner != 1 {
+        return Ok(false);
+    }
+    dispatch!("norm_cpu", t.dtype(), floating, T => {
+        let (x, o) = (Out::<T>::of_dense(t), Out::<T>::of(out));
+        let one = |i: usize| {
+            // SAFETY: run `i` lies inside the tensor; one write to each result.
+            unsafe {
+                let sum = reduce::sum_squares(s.n, x.pointer().add(i * s.n));
+                o.set(i, T::narrow(<T as Elem>::Acc::from_f64(sum.to_f64().sqrt())));
+            }
+        };
+        if s.outer == 1 {
+            one(0);
+        } else {
+            parallel::for_range(0, s.outer, 16384usize.div_ceil(s.n), |b, e| (b..e).for_each(&one));
+        }
+    });
+    Ok(true)
+}
+
 /// What is wanted of the extreme elements.
 #[derive(Clone, Copy)]
 pub(crate) enum Want<'a> {
@@ -124,6 +156,21 @@ pub(crate) fn extreme(t: &Tensor, mask: u64, least: bool, want: Want<'_>) -> Res
         return Ok(false);
     }
     let Some(s) = shape(t, mask) else { return Ok(false) };
+    if s.inner != 1
+        && let Want::Value(v) = want
+    {
+        dispatch!("max_cpu", t.dtype(), floating, T => {
+            for k in 0..s.outer {
+                // SAFETY: dense tensors of T with `outer * n * inner` and `outer * inner` elements.
+                unsafe {
+                    let x = Out::<T>::of(t).pointer().add(k * s.n * s.inner);
+                    let y = (v.data_ptr() as *mut T).add(k * s.inner);
+                    reduce::extreme_columns::<T>(s.n, s.inner, x, least, y);
+                }
+            }
+        });
+        return Ok(true);
+    }
     // Places are counted in row-major order.
     if s.inner != 1 || (!matches!(want, Want::Value(_)) && !t.is_contiguous()) {
         return Ok(false);

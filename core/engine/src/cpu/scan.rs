@@ -10,6 +10,8 @@ pub(crate) trait Running: Element {
     type A: Copy + std::ops::Mul<Output = Self::A>;
     const ZERO: Self::A;
     const ONE: Self::A;
+    /// Whether the accumulator is so much wider that the order of additions does not show in results.
+    const LOOSE: bool;
     fn up(self) -> Self::A;
     fn down(a: Self::A) -> Self;
     fn plus(a: Self::A, b: Self::A) -> Self::A;
@@ -20,6 +22,7 @@ macro_rules! running {
         type A = $a;
         const ZERO: $a = $zero;
         const ONE: $a = $one;
+        const LOOSE: bool = matches!(<$t as Element>::DTYPE, crate::DType::Float);
         #[inline(always)]
         fn up(self) -> $a { $up(self) }
         #[inline(always)]
@@ -49,7 +52,19 @@ running! {
 
 pub(crate) fn sums<T: Running>(x: &[T], y: &mut [T]) {
     let mut a = T::ZERO;
-    for (v, o) in x.iter().zip(y) {
+    // Four at a time: only one addition in four waits for the one before.
+    let whole = if T::LOOSE { x.len() / 4 * 4 } else { 0 };
+    for (v, o) in x[..whole].chunks_exact(4).zip(y[..whole].chunks_exact_mut(4)) {
+        let two = T::plus(v[0].up(), v[1].up());
+        let three = T::plus(two, v[2].up());
+        let four = T::plus(two, T::plus(v[2].up(), v[3].up()));
+        o[0] = T::down(T::plus(a, v[0].up()));
+        o[1] = T::down(T::plus(a, two));
+        o[2] = T::down(T::plus(a, three));
+        a = T::plus(a, four);
+        o[3] = T::down(a);
+    }
+    for (v, o) in x[whole..].iter().zip(&mut y[whole..]) {
         a = T::plus(a, v.up());
         *o = T::down(a);
     }

@@ -1,12 +1,12 @@
 //! The greatest and the least: `max`, `min`, `amax`, `amin`, `aminmax`, `argmax`, `argmin`.
 
-use super::reduce::{deliver, reduced_sizes, with_dim};
+use super::reduce::{deliver, out_dtype, reduced_sizes, with_dim};
 use crate::cpu::dense::{self, Want};
 use crate::cpu::lines;
 use crate::cpu::rows::{self, Out, for_rows};
 use crate::dispatch::{OutSpec, Registry, Returns, Specs};
 use crate::ivalue::{Args, IntList};
-use crate::tensor::shape;
+use crate::tensor::{memory, shape};
 use crate::{DType, OpId, Result, Tensor, check, dispatch, op};
 
 pub(crate) fn register(r: &mut Registry) {
@@ -25,6 +25,20 @@ pub(crate) fn register(r: &mut Registry) {
     r.implicit(op::min_other, |a| Ok(op::minimum.call((a.tensor(0)?, a.tensor(1)?))?.into()));
     r.implicit(op::max_out, |a| Ok(op::maximum_out.call((a.tensor(0)?, a.tensor(1)?, a.tensor(2)?))?.into()));
     r.implicit(op::min_out, |a| Ok(op::minimum_out.call((a.tensor(0)?, a.tensor(1)?, a.tensor(2)?))?.into()));
+    r.any_device(op::aminmax_out, |a| {
+        let (min, max) = (a.tensor(3)?, a.tensor(4)?);
+        check!(
+            matches!(memory::overlap(min, max), memory::Sharing::No | memory::Sharing::TooHard),
+            Value;
+            "aminmax(): the `min` and `max` out= tensors must not overlap."
+        );
+        out_dtype(Some(a.tensor(0)?.dtype()), min)?;
+        out_dtype(Some(a.tensor(0)?.dtype()), max)?;
+        let v = op::aminmax.call_all((a.tensor(0)?, a.opt_int(1)?, a.bool(2)?))?;
+        deliver(min, v[0].tensor()?)?;
+        deliver(max, v[1].tensor()?)?;
+        Ok((min, max).into())
+    });
     r.any_device(op::_aminmax, |a| {
         let v = op::aminmax.call_all((a.tensor(0)?,))?;
         Ok(Returns(v.into_iter().collect()))

@@ -1,12 +1,12 @@
 //! Order: `sort`, `argsort`, `msort`, `topk`, `kthvalue`, `median`, `nanmedian`, `mode`.
 
-use super::reduce::{reduced_sizes, with_dim};
+use super::reduce::{deliver, out_dtype, reduced_sizes, with_dim};
 use crate::cpu::order::{self, Item, Ordered};
 use crate::cpu::{keys, lines};
 use crate::dispatch::{OutSpec, Registry, Returns, Specs};
 use crate::dtype::{Convert, Wide};
 use crate::ivalue::{Args, IntList};
-use crate::tensor::shape;
+use crate::tensor::{memory, shape};
 use crate::{DType, Result, Tensor, check, dispatch, op};
 
 pub(crate) fn register(r: &mut Registry) {
@@ -29,6 +29,16 @@ pub(crate) fn register(r: &mut Registry) {
     r.implicit(op::msort, |a| Ok(op::sort.call_all((a.tensor(0)?, 0, false))?.swap_remove(0).into()));
     r.structured(op::topk, topk_meta, topk);
     r.structured(op::kthvalue, kth_meta, kth);
+    r.any_device(op::kthvalue_values, |a| {
+        let (t, values, places) = (a.tensor(0)?, a.tensor(4)?, a.tensor(5)?);
+        memory::assert_no_overlap(values, t)?;
+        out_dtype(Some(t.dtype()), values)?;
+        out_dtype(Some(DType::Long), places)?;
+        let v = op::kthvalue.call_all((t, a.int(1)?, a.int(2)?, a.bool(3)?))?;
+        deliver(values, v[0].tensor()?)?;
+        deliver(places, v[1].tensor()?)?;
+        Ok((values, places).into())
+    });
     r.structured(op::median, median_meta, |a, o| median(a, false, o))
         .structured(op::nanmedian, median_meta, |a, o| median(a, true, o))
         .structured(op::median_dim, median_dim_meta, |a, o| median_dim(a, false, o))
