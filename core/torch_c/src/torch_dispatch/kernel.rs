@@ -12,8 +12,11 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use torchnative_engine::dispatch::operator::set_fallback;
-use torchnative_engine::dispatch::{DispatchKey, DispatchKeySet, Kernel, Operator, redispatch, tls};
-use torchnative_engine::{Result, Stack};
+use torchnative_engine::dispatch::{
+    DispatchKey, DispatchKeySet, Kernel, Operator, operator, redispatch, tls,
+};
+use torchnative_engine::schema::OpId;
+use torchnative_engine::{Result, Stack, op};
 
 /// The keys an outermost call was made with.
 #[derive(Clone, Copy)]
@@ -115,8 +118,36 @@ pub fn overload<'py>(py: Python<'py>, operator: &'static Operator) -> PyResult<B
     Ok(found)
 }
 
+/// Operators that upstream answers from the tensor's record without dispatching.
+const ANSWERED: &[OpId] = &[
+    op::_is_zerotensor,
+    op::dim,
+    op::get_device,
+    op::is_complex,
+    op::is_conj,
+    op::is_contiguous,
+    op::is_contiguous_memory_format,
+    op::is_floating_point,
+    op::is_inference,
+    op::is_neg,
+    op::is_signed,
+    op::numel,
+    op::size_int,
+    op::storage_offset,
+    op::stride_int,
+    op::sym_numel,
+    op::sym_size_int,
+    op::sym_storage_offset,
+    op::sym_stride_int,
+];
+
 /// Installs the kernels. Comes before the first call of an operator.
 pub fn install() {
     set_fallback(DispatchKey::Python, Kernel::Boxed(Arc::new(run_override)));
     set_fallback(DispatchKey::PythonTLSSnapshot, Kernel::Boxed(Arc::new(note_entry)));
+    for id in ANSWERED {
+        for key in [DispatchKey::Python, DispatchKey::PythonTLSSnapshot] {
+            operator(*id).register(key, Kernel::Fallthrough);
+        }
+    }
 }
