@@ -7,7 +7,7 @@ use crate::tensor::object;
 use crate::torch_function::{Overloaded, Overrides, ask_arguments, ask_mode, nobody};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyTuple, PyType};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -92,15 +92,41 @@ fn dispatch(py: Python<'_>, operator: &'static Operator, call: &mut Stack) -> Py
     if stack::enabled() {
         let stash = stack::Stash::take(py)?;
         mode = Some(stash.mode().clone());
-        let answer = ask_mode(py, stash.mode(), &function, &types, &args, Some(&kwargs), protocol)?;
+        let answer = match rule(&function, operator, &stash.mode().get_type())? {
+            Some(rule) => rule.call1((stash.mode(), &function, &types, &args, &kwargs))?,
+            None => ask_mode(py, stash.mode(), &function, &types, &args, Some(&kwargs), protocol)?,
+        };
         if !answer.is(py.NotImplemented()) {
             return results_from_py(operator, &answer, call);
+        }
+    }
+    for argument in &overloaded.0 {
+        let class = argument.get_type();
+        if let Some(rule) = rule(&function, operator, &class)? {
+            let answer = rule.call1((class, &function, &types, &args, &kwargs))?;
+            if !answer.is(py.NotImplemented()) {
+                return results_from_py(operator, &answer, call);
+            }
         }
     }
     match ask_arguments(py, &overloaded, &function, &types, &args, Some(&kwargs), protocol)? {
         Some(answer) => results_from_py(operator, &answer, call),
         None => Err(nobody(py, &overloaded, &function, mode, None, protocol)),
     }
+}
+
+/// What `torch.library.register_torch_dispatch` registered for an operator and a class of modes or tensors.
+fn rule<'py>(
+    function: &Bound<'py, PyAny>,
+    operator: &Operator,
+    class: &Bound<'py, PyType>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    if operator.id.is_some() {
+        return Ok(None);
+    }
+    let registry = function.py().import("torch._library.simple_registry")?;
+    let found = registry.getattr("find_torch_dispatch_rule")?.call1((function, class))?;
+    Ok((!found.is_none()).then_some(found))
 }
 
 /// `torch.ops.ns.name.overload` of an operator, looked up once.

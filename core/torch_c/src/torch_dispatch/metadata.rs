@@ -100,6 +100,51 @@ fn _any_requires_grad(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDic
     Ok(false)
 }
 
+/// Counts a write to each of the tensors.
+#[pyfunction]
+fn _increment_version(written: &Bound<'_, PyAny>) -> PyResult<()> {
+    for item in written.try_iter()? {
+        tensor(&item?)?.bump_version();
+    }
+    Ok(())
+}
+
+/// Collects the tensors of a value, those in lists and dictionaries included.
+fn tensors(object: &Bound<'_, PyAny>, found: &mut Vec<Tensor>) -> PyResult<()> {
+    if let Some(tensor) = object::get(object) {
+        found.push(tensor.clone());
+    } else if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
+        for item in object.try_iter()? {
+            tensors(&item?, found)?;
+        }
+    } else if let Ok(dict) = object.cast::<PyDict>() {
+        for item in dict.values() {
+            tensors(&item, found)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a result shares its storage with an argument or with another result.
+#[pyfunction]
+fn _any_output_is_alias_to_input_or_output(
+    args: &Bound<'_, PyAny>,
+    kwargs: &Bound<'_, PyAny>,
+    outs: &Bound<'_, PyAny>,
+) -> PyResult<bool> {
+    let (mut seen, mut results) = (Vec::new(), Vec::new());
+    tensors(args, &mut seen)?;
+    tensors(kwargs, &mut seen)?;
+    tensors(outs, &mut results)?;
+    for result in results {
+        if seen.iter().any(|other| other.storage().ptr_eq(result.storage())) {
+            return Ok(true);
+        }
+        seen.push(result);
+    }
+    Ok(false)
+}
+
 /// Which of upstream's convolution kernels does what the one here does.
 #[pyfunction]
 #[pyo3(signature = (input, weight, bias = None, stride = None, padding = None, dilation = None, transposed = false,
@@ -160,7 +205,9 @@ pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
     for function in [
         wrap_pyfunction!(_set_conj, module)?,
         wrap_pyfunction!(_set_neg, module)?,
+        wrap_pyfunction!(_any_output_is_alias_to_input_or_output, module)?,
         wrap_pyfunction!(_any_requires_grad, module)?,
+        wrap_pyfunction!(_increment_version, module)?,
         wrap_pyfunction!(_conv_determine_backend_memory_format, module)?,
         wrap_pyfunction!(_select_conv_backend, module)?,
         wrap_pyfunction!(_has_storage, module)?,
