@@ -12,6 +12,8 @@ use std::ffi::CString;
 fn _initExtension(py: Python<'_>, _shm_manager: &Bound<'_, PyAny>) -> PyResult<()> {
     let torch = py.import("torch")?;
     crate::functionalize::export(&torch)?;
+    // The storage of the default dtype.
+    torch.setattr("Storage", torch.getattr("FloatStorage")?)?;
     types::export(&torch)?;
     crate::legacy_types::export(&torch)
 }

@@ -395,11 +395,11 @@ fn accumulate(t: &Tensor, grad: Tensor) -> Result<()> {
     match t.grad() {
         None => {
             let new = if !tls::grad_mode() && grad.use_count() == 1 && keeps_layout(t, &grad) {
-                super::detached_alias(&grad)
+                super::detached_alias(&grad)?
             } else if tls::grad_mode() {
                 laid_out_as(t, &grad)?
             } else {
-                super::detached_alias(&laid_out_as(t, &grad)?)
+                super::detached_alias(&laid_out_as(t, &grad)?)?
             };
             t.set_grad(Some(new));
         }

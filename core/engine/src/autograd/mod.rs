@@ -11,7 +11,8 @@ pub use node::{Edge, Grads, Kind, Node};
 pub use saved::TypeAndSize;
 pub use view::CreationMeta;
 
-use crate::{Tensor, check};
+use crate::dispatch::{DispatchKeySet, tls};
+use crate::{Result, Tensor, check, op};
 use std::any::Any;
 use std::sync::{Arc, Mutex, Weak};
 
@@ -52,10 +53,26 @@ pub fn set_history(t: &Tensor, node: Arc<Node>, nr: u32) {
     drop(old);
 }
 
-/// An alias of a tensor's data that shares its version counter and has no history.
-pub fn detached_alias(t: &Tensor) -> Tensor {
+/// An alias of a tensor's data that shares its version counter and has no history. A tensor that the host answers for
+/// is detached by the host.
+///
+/// # Errors
+/// What the host raises.
+pub fn detached_alias(t: &Tensor) -> Result<Tensor> {
+    let python = crate::dispatch::DispatchKey::Python;
+    if t.key_set().has_functionality(python) && !tls::is_excluded(python) {
+        let _guard = tls::StateGuard::exclude(DispatchKeySet::AUTOGRAD | DispatchKeySet::INPLACE_OR_VIEW);
+        return op::detach.call((t,));
+    }
+    Ok(plain_alias(t))
+}
+
+/// As [`detached_alias`], whoever answers for the tensor.
+pub(crate) fn plain_alias(t: &Tensor) -> Tensor {
     let alias = t.alias_with(t.sizes().into(), t.strides().into(), t.storage_offset());
-    alias.set_key_set(t.key_set().minus(crate::dispatch::DispatchKeySet::PYTHON));
+    if alias.device() == t.device() {
+        alias.set_key_set(t.key_set().minus(DispatchKeySet::PYTHON));
+    }
     alias.share_version(t);
     alias
 }

@@ -90,7 +90,7 @@ impl SavedVariable {
     pub fn new(t: &Tensor, is_output: bool, inplace_on_view: bool) -> Result<SavedVariable> {
         let version = t.version();
         if let Some(pack) = PACK.get() {
-            let alias = super::detached_alias(t);
+            let alias = super::detached_alias(t)?;
             if let Some(hooks) = pack(&alias)? {
                 let edge = if is_output { None } else { super::record::gradient_edge(t) };
                 let output_nr = t.autograd_meta().map_or(0, |m| m.output_nr);
@@ -104,7 +104,7 @@ impl SavedVariable {
         }
         let data = if is_output && (inplace_on_view || !t.is_leaf()) {
             Data::Detached {
-                data: super::detached_alias(t),
+                data: super::detached_alias(t)?,
                 output_nr: t.autograd_meta().map_or(0, |m| m.output_nr),
                 requires_grad: t.requires_grad(),
             }
@@ -119,14 +119,14 @@ impl SavedVariable {
     /// # Errors
     /// The tensor was written after it was saved.
     pub fn unpack(&self, node: &Arc<Node>) -> Result<Tensor> {
-        let reattach = |data: &Tensor, edge: Option<Edge>, requires_grad: bool| -> Tensor {
-            let t = super::detached_alias(data);
+        let reattach = |data: &Tensor, edge: Option<Edge>, requires_grad: bool| -> Result<Tensor> {
+            let t = super::detached_alias(data)?;
             match edge {
                 Some(e) => super::set_history(&t, e.node, e.input_nr),
                 None if requires_grad => t.autograd_meta_mut().requires_grad_leaf = true,
                 None => {}
             }
-            t
+            Ok(t)
         };
         match &self.data {
             Data::Original(t) => {
@@ -136,7 +136,7 @@ impl SavedVariable {
             Data::Detached { data, output_nr, requires_grad } => {
                 self.check_version(data, Some(*output_nr), node)?;
                 let edge = requires_grad.then(|| Edge { node: node.clone(), input_nr: *output_nr });
-                Ok(reattach(data, edge, *requires_grad))
+                reattach(data, edge, *requires_grad)
             }
             Data::Packed { hooks, edge, output_nr, requires_grad, is_output } => {
                 let data = hooks.unpack()?;
@@ -145,7 +145,7 @@ impl SavedVariable {
                     _ => edge.clone(),
                 };
                 // A leaf accumulates through its own node, which keeps it.
-                Ok(reattach(&data, edge, *requires_grad))
+                reattach(&data, edge, *requires_grad)
             }
         }
     }

@@ -65,7 +65,8 @@ pub const PER_BACKEND: [(DispatchKey, &str); 6] = [
     (DispatchKey::AutogradFunctionality, "Autograd"),
 ];
 
-const FIRST_RUNTIME: u16 = DispatchKey::END_FUNCTIONALITY;
+// Upstream's enum has a marker after the functionalities.
+const FIRST_RUNTIME: u16 = DispatchKey::END_FUNCTIONALITY + 1;
 // Each per-backend block starts with a marker, as upstream's enum has it.
 const BLOCK: u16 = NUM_BACKENDS + 1;
 const FIRST_ALIAS: u16 = FIRST_RUNTIME + 6 * BLOCK;
@@ -111,8 +112,11 @@ impl DispatchKey {
         (PER_BACKEND[(n / BLOCK) as usize].0, b.checked_sub(1))
     }
     pub fn name(self) -> String {
+        if let Some(name) = FUNCTIONALITY_NAMES.get(self.0 as usize) {
+            return (*name).into();
+        }
         if self.0 < FIRST_RUNTIME {
-            return FUNCTIONALITY_NAMES[self.0 as usize].into();
+            return "EndOfFunctionalityKeys".into();
         }
         if self.is_alias() {
             return ALIASES.get((self.0 - FIRST_ALIAS) as usize).copied().unwrap_or("Undefined").into();

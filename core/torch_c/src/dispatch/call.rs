@@ -1,6 +1,6 @@
 //! Calls by schema: `torch.ops.ns.op`, its overloads, and the functions that redispatch.
 
-use super::convert::{ivalue_to_py, py_to_ivalue};
+use super::convert::{NumbersAsTensors, ivalue_to_py, py_to_ivalue};
 use super::keys::{PyDispatchKeySet, key_from_py};
 use crate::error::{self, IntoPy};
 use crate::parser;
@@ -38,12 +38,21 @@ fn bind(
 ) -> PyResult<Stack> {
     let name = &schema.name;
     let allowed = schema.arguments.iter().filter(|argument| !argument.kwarg_only).count();
+    let all = schema.arguments.len();
+    if positional.len() + keywords.len() > all && !schema.is_vararg {
+        return Err(PyRuntimeError::new_err(format!(
+            "{name}() expected at most {all} argument(s) but received {} argument(s). Declaration: {schema}",
+            positional.len() + keywords.len()
+        )));
+    }
     if positional.len() > allowed && !schema.is_vararg {
         return Err(PyRuntimeError::new_err(format!(
             "{name}() expected at most {allowed} argument(s) but received {} argument(s). Declaration: {schema}",
             positional.len()
         )));
     }
+    let base = name.rsplit("::").next().unwrap_or(name);
+    let _numbers = NumbersAsTensors::allow(parser::numbers_as_tensors(base));
     let mut stack = Stack::with_capacity(schema.arguments.len());
     let mut used = 0;
     for (position, argument) in schema.arguments.iter().enumerate() {
@@ -293,11 +302,13 @@ fn resolve<'py>(
     keywords: Keywords<'_, 'py>,
 ) -> PyResult<(&'static Operator, Stack)> {
     let mut objections = String::new();
-    for overload in super::operators::overload_names(name) {
-        let Some(operator) = Operator::find(name, &overload) else { continue };
+    let overloads = super::operators::overload_names(name);
+    for overload in &overloads {
+        let Some(operator) = Operator::find(name, overload) else { continue };
         let signature = operator.signature().into_py()?;
         match bind(&signature.schema, &signature.defaults, positional, keywords) {
             Ok(stack) => return Ok((operator, stack)),
+            Err(objection) if overloads.len() == 1 => return Err(objection),
             Err(objection) => objections += &format!("{}\n\n", objection.value(py)),
         }
     }

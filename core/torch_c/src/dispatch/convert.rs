@@ -6,6 +6,7 @@ use crate::types::{device, dtype, layout};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use std::cell::Cell;
 use std::sync::Arc;
 use torchnative_engine::schema::Type;
 use torchnative_engine::tensor::factory;
@@ -164,8 +165,30 @@ pub fn py_to_ivalue(object: &Bound<'_, PyAny>, ty: &Type, list_len: Option<u32>)
     })
 }
 
-/// Numbers stand for tensors where TorchScript's operators want one.
+thread_local! {
+    static NUMBERS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Lets numbers stand for tensors, or not, until it is dropped.
+pub struct NumbersAsTensors(bool);
+
+impl NumbersAsTensors {
+    pub fn allow(on: bool) -> Self {
+        NumbersAsTensors(NUMBERS.replace(on))
+    }
+}
+
+impl Drop for NumbersAsTensors {
+    fn drop(&mut self) {
+        NUMBERS.set(self.0);
+    }
+}
+
+/// Numbers stand for tensors in calls of the operators of arithmetic.
 fn number_as_tensor(object: &Bound<'_, PyAny>) -> PyResult<IValue> {
+    if !NUMBERS.get() {
+        return Err(cannot(object, "Tensor"));
+    }
     let is_number = object.is_instance_of::<PyInt>()
         || object.is_instance_of::<PyFloat>()
         || object.is_instance_of::<PyComplex>()

@@ -219,6 +219,11 @@ impl Library {
         Ok(slf.into_any().unbind())
     }
 
+    /// What runs at `ADInplaceOrView` for operators that write or view is what runs there for all of them.
+    fn register_ad_inplace_or_view_fallback(&self, name: &str) -> PyResult<()> {
+        self.qualify(name).map(drop)
+    }
+
     /// Takes back all that was registered through this library.
     fn reset(&mut self) {
         while let Some(undo) = self.undo.pop() {

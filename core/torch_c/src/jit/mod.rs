@@ -2,6 +2,7 @@
 
 mod compilation;
 pub mod schema;
+mod schema_info;
 pub mod tree_views;
 pub mod types;
 
@@ -9,6 +10,7 @@ use pyo3::prelude::*;
 
 pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
     types::init(module)?;
+    schema_info::init(module)?;
     schema::init(module)?;
     compilation::init(module)?;
     tree_views::init(module.py())

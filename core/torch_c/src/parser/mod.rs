@@ -9,7 +9,7 @@ mod table;
 mod trampolines;
 
 pub use call::Call;
-pub use convert::{is_int, python_type};
+pub use convert::{is_int, numbers_as_tensors, python_type};
 pub use trampolines::Entry;
 
 use pyo3::ffi;

@@ -44,6 +44,17 @@ static PROPERTIES: &[Property] = &[
     read(c"itemsize", |py, t| number(py, t.itemsize() as i64)),
     read(c"nbytes", |py, t| number(py, t.numel() * t.itemsize() as i64)),
     read(c"output_nr", |py, t| number(py, t.autograd_meta().map_or(0, |m| m.output_nr as i64))),
+    read(c"_has_symbolic_sizes_strides", |py, _| flag(py, false)),
+    Property {
+        name: c"grad_dtype",
+        get: |py, t| Ok(dtype::to_py(py, t.dtype()).into_any()),
+        set: Some(|t, v| match v.and_then(dtype::from_py) {
+            Some(d) if d == t.dtype() => Ok(()),
+            _ => Err(pyo3::exceptions::PyNotImplementedError::new_err(
+                "gradients of another dtype than their tensor's are not implemented in torchnative (grad_dtype)",
+            )),
+        }),
+    },
     read(c"_version", |py, t| number(py, t.version() as i64)),
     read(c"_cdata", |py, t| number(py, t.id() as i64)),
     read(c"is_leaf", |py, t| flag(py, t.is_leaf())),

@@ -156,6 +156,8 @@ static METHODS: &[(&CStr, Method)] = &[
     (c"numpy", |s, a, k| crate::numpy::numpy_method(s, tensor(s)?, a, k)),
     (c"apply_", refuse!("apply_")),
     (c"map_", refuse!("map_")),
+    // An object lives as long as its tensor is held, so no weak reference ever sees it come back.
+    (c"_fix_weakref", |s, _, _| Ok(s.py().None().into_bound(s.py()))),
     (c"map2_", refuse!("map2_")),
     (c"new", |s, a, k| super::legacy::new_method(s, tensor(s)?, a, k)),
     (c"set_", |s, a, k| crate::storage::set_method(s, tensor(s)?, a, k)),

@@ -107,8 +107,13 @@ fn _is_fake_tensor(tensor: &Bound<'_, PyAny>) -> PyResult<bool> {
     }
 }
 
+/// Upstream makes sure that a build with CUDA but without a GPU has a guard for the device; here no device needs one.
+#[pyfunction]
+fn _ensureCUDADeviceGuardSet() {}
+
 pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
     super::kernel::install();
+    super::metadata::init(module)?;
     for function in [
         wrap_pyfunction!(_push_on_torch_dispatch_stack, module)?,
         wrap_pyfunction!(_pop_torch_dispatch_stack, module)?,
@@ -117,6 +122,7 @@ pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(_set_dispatch_mode, module)?,
         wrap_pyfunction!(_get_dispatch_mode, module)?,
         wrap_pyfunction!(_unset_dispatch_mode, module)?,
+        wrap_pyfunction!(_ensureCUDADeviceGuardSet, module)?,
         wrap_pyfunction!(_is_fake_tensor, module)?,
         wrap_pyfunction!(_only_lift_cpu_tensors, module)?,
         wrap_pyfunction!(_set_only_lift_cpu_tensors, module)?,

@@ -7,13 +7,16 @@ use crate::tensor::object;
 use crate::torch_function::{Overloaded, Overrides, ask_arguments, ask_mode, nobody};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyTuple, PyType};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use torchnative_engine::dispatch::operator::set_fallback;
-use torchnative_engine::dispatch::{DispatchKey, DispatchKeySet, Kernel, Operator, redispatch, tls};
-use torchnative_engine::{Result, Stack};
+use torchnative_engine::dispatch::{
+    DispatchKey, DispatchKeySet, Kernel, Operator, operator, redispatch, tls,
+};
+use torchnative_engine::schema::OpId;
+use torchnative_engine::{Result, Stack, op};
 
 /// The keys an outermost call was made with.
 #[derive(Clone, Copy)]
@@ -89,15 +92,41 @@ fn dispatch(py: Python<'_>, operator: &'static Operator, call: &mut Stack) -> Py
     if stack::enabled() {
         let stash = stack::Stash::take(py)?;
         mode = Some(stash.mode().clone());
-        let answer = ask_mode(py, stash.mode(), &function, &types, &args, Some(&kwargs), protocol)?;
+        let answer = match rule(&function, operator, &stash.mode().get_type())? {
+            Some(rule) => rule.call1((stash.mode(), &function, &types, &args, &kwargs))?,
+            None => ask_mode(py, stash.mode(), &function, &types, &args, Some(&kwargs), protocol)?,
+        };
         if !answer.is(py.NotImplemented()) {
             return results_from_py(operator, &answer, call);
+        }
+    }
+    for argument in &overloaded.0 {
+        let class = argument.get_type();
+        if let Some(rule) = rule(&function, operator, &class)? {
+            let answer = rule.call1((class, &function, &types, &args, &kwargs))?;
+            if !answer.is(py.NotImplemented()) {
+                return results_from_py(operator, &answer, call);
+            }
         }
     }
     match ask_arguments(py, &overloaded, &function, &types, &args, Some(&kwargs), protocol)? {
         Some(answer) => results_from_py(operator, &answer, call),
         None => Err(nobody(py, &overloaded, &function, mode, None, protocol)),
     }
+}
+
+/// What `torch.library.register_torch_dispatch` registered for an operator and a class of modes or tensors.
+fn rule<'py>(
+    function: &Bound<'py, PyAny>,
+    operator: &Operator,
+    class: &Bound<'py, PyType>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    if operator.id.is_some() {
+        return Ok(None);
+    }
+    let registry = function.py().import("torch._library.simple_registry")?;
+    let found = registry.getattr("find_torch_dispatch_rule")?.call1((function, class))?;
+    Ok((!found.is_none()).then_some(found))
 }
 
 /// `torch.ops.ns.name.overload` of an operator, looked up once.
@@ -115,8 +144,36 @@ pub fn overload<'py>(py: Python<'py>, operator: &'static Operator) -> PyResult<B
     Ok(found)
 }
 
+/// Operators that upstream answers from the tensor's record without dispatching.
+const ANSWERED: &[OpId] = &[
+    op::_is_zerotensor,
+    op::dim,
+    op::get_device,
+    op::is_complex,
+    op::is_conj,
+    op::is_contiguous,
+    op::is_contiguous_memory_format,
+    op::is_floating_point,
+    op::is_inference,
+    op::is_neg,
+    op::is_signed,
+    op::numel,
+    op::size_int,
+    op::storage_offset,
+    op::stride_int,
+    op::sym_numel,
+    op::sym_size_int,
+    op::sym_storage_offset,
+    op::sym_stride_int,
+];
+
 /// Installs the kernels. Comes before the first call of an operator.
 pub fn install() {
     set_fallback(DispatchKey::Python, Kernel::Boxed(Arc::new(run_override)));
     set_fallback(DispatchKey::PythonTLSSnapshot, Kernel::Boxed(Arc::new(note_entry)));
+    for id in ANSWERED {
+        for key in [DispatchKey::Python, DispatchKey::PythonTLSSnapshot] {
+            operator(*id).register(key, Kernel::Fallthrough);
+        }
+    }
 }

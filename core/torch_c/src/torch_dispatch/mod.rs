@@ -3,6 +3,7 @@
 mod class;
 mod functions;
 mod kernel;
+mod metadata;
 mod stack;
 mod subclass;
 

@@ -250,7 +250,7 @@ pub(super) fn as_strided_node(base: &Tensor, g: &Geometry, edge: Edge) -> Arc<No
     let node = Node::new(d.node_name(), Kind::Formula(Formula::new(op, d, ranges)), vec![Some(edge)]);
     if let (Kind::Formula(f), Ok(signature)) = (&node.kind, op.signature()) {
         let stack = Stack::from_iter([
-            IValue::Tensor(super::detached_alias(base)),
+            IValue::Tensor(super::plain_alias(base)),
             IValue::IntList(g.sizes.clone()),
             IValue::IntList(g.strides.clone()),
             IValue::Int(g.storage_offset),
