@@ -4,6 +4,7 @@ use crate::surface;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! detect {
     ($found:ident, $macro:ident, $($name:literal = $feature:tt),* $(,)?) => {
         $($found.set_item($name, std::arch::$macro!($feature))?;)*

@@ -121,7 +121,8 @@ impl Stream {
     }
 
     fn __hash__(&self) -> isize {
-        (self.device.ty as isize) << 32 ^ (self.device.index as isize) << 16 ^ self.stream_id as isize
+        let hash = (self.device.ty as i64) << 32 ^ i64::from(self.device.index) << 16 ^ self.stream_id as i64;
+        if isize::BITS == 64 { hash as isize } else { (hash ^ hash >> 32) as isize }
     }
 
     fn __richcmp__(&self, other: &Bound<'_, PyAny>, op: CompareOp) -> PyResult<Py<PyAny>> {

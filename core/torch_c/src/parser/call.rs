@@ -160,7 +160,7 @@ fn invoke<'py>(
         stack.push(v);
     }
     if let (Some(out), true) = (out, s.out_target.is_some()) {
-        check_out(s, bound, out)?;
+        check_out(call.function.name, s, bound, out)?;
     }
     let first = s.returns_first.then(|| stack.first().cloned()).flatten();
     dispatch::call_op(op, &mut stack).into_py()?;
@@ -178,7 +178,7 @@ fn invoke<'py>(
     Ok(result)
 }
 
-fn check_out(s: &Signature, bound: &Bound_<'_>, out: &Bound<'_, PyAny>) -> PyResult<()> {
+fn check_out(name: &str, s: &Signature, bound: &Bound_<'_>, out: &Bound<'_, PyAny>) -> PyResult<()> {
     let Some(t) = object::get(out) else { return Ok(()) };
     for (p, v) in s.parameters.iter().zip(&bound.values) {
         let Some(o) = v else { continue };
@@ -187,7 +187,7 @@ fn check_out(s: &Signature, bound: &Bound_<'_>, out: &Bound<'_, PyAny>) -> PyRes
         }
         if p.kind == Kind::DType
             && s.requires_grad.is_some()
-            && let IValue::DType(d) = convert::convert(p, o)?
+            && let IValue::DType(d) = convert::convert(name, p, o)?
             && d != t.dtype()
         {
             return Err(PyRuntimeError::new_err(format!(
@@ -200,10 +200,10 @@ fn check_out(s: &Signature, bound: &Bound_<'_>, out: &Bound<'_, PyAny>) -> PyRes
     Ok(())
 }
 
-fn parameter_value<'py>(s: &Signature, bound: &Bound_<'py>, i: usize) -> PyResult<IValue> {
+fn parameter_value<'py>(name: &str, s: &Signature, bound: &Bound_<'py>, i: usize) -> PyResult<IValue> {
     let p = &s.parameters[i];
     match &bound.values[i] {
-        Some(o) => convert::convert(p, o),
+        Some(o) => convert::convert(name, p, o),
         None => Ok(p.default.clone().unwrap_or(IValue::None)),
     }
 }
@@ -222,7 +222,7 @@ fn argument<'py>(
             Some(t) => IValue::Tensor(t.clone()),
             None => return Err(PyTypeError::new_err(format!("{}() needs a tensor", call.function.name))),
         },
-        Source::Parameter(i) => parameter_value(s, bound, *i)?,
+        Source::Parameter(i) => parameter_value(call.function.name, s, bound, *i)?,
         Source::Element(i, k) => match &bound.values[*i] {
             Some(o) => value::from_py(&o.get_item(*k)?)?,
             None => IValue::None,
@@ -231,11 +231,11 @@ fn argument<'py>(
         Source::SchemaDefault => dispatch::operator(target.op).signature().into_py()?.defaults[position]
             .clone()
             .unwrap_or(IValue::None),
-        Source::DTypeOr(i, d) => match parameter_value(s, bound, *i)? {
+        Source::DTypeOr(i, d) => match parameter_value(call.function.name, s, bound, *i)? {
             IValue::None => IValue::DType(*d),
             v => v,
         },
-        Source::DeviceOrDefault(i) => match parameter_value(s, bound, *i)? {
+        Source::DeviceOrDefault(i) => match parameter_value(call.function.name, s, bound, *i)? {
             IValue::None => IValue::Device(Device::CPU),
             v => v,
         },

@@ -4,7 +4,7 @@ use super::signature::{Kind, Parameter};
 use crate::error::IntoPy;
 use crate::tensor::{object, value};
 use crate::types::{device, dtype, layout};
-use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyString, PyTuple};
 use torchnative_engine::tensor::factory;
@@ -132,16 +132,14 @@ pub fn python_type(o: &Bound<'_, PyAny>) -> Option<torchnative_engine::DType> {
     None
 }
 
+const OVERFLOW: &str = "Overflow when unpacking long long";
+
 fn int(o: &Bound<'_, PyAny>) -> PyResult<i64> {
     if let Some(t) = object::get(o) {
         return value::item(t).and_then(|v| v.to::<i64>()).into_py();
     }
     o.extract::<i64>().map_err(|e| {
-        if e.is_instance_of::<PyOverflowError>(o.py()) {
-            PyOverflowError::new_err("Overflow when unpacking long long")
-        } else {
-            e
-        }
+        if e.is_instance_of::<PyOverflowError>(o.py()) { PyValueError::new_err(OVERFLOW) } else { e }
     })
 }
 
@@ -149,15 +147,19 @@ fn scalar(o: &Bound<'_, PyAny>) -> PyResult<Scalar> {
     if let Some(t) = object::get(o) {
         return value::item(t).into_py();
     }
-    value::scalar_from_py(o)?.ok_or_else(|| PyTypeError::new_err("expected a number"))
+    let number = value::scalar_from_py(o).map_err(|e| {
+        let large = e.is_instance_of::<PyOverflowError>(o.py());
+        if large { PyOverflowError::new_err("int too big to convert") } else { e }
+    });
+    number?.ok_or_else(|| PyTypeError::new_err("expected a number"))
 }
 
 fn items<'py, T>(o: &Bound<'py, PyAny>, f: impl Fn(&Bound<'py, PyAny>) -> PyResult<T>) -> PyResult<Vec<T>> {
     o.try_iter()?.map(|x| f(&x?)).collect()
 }
 
-/// The call value of an object that fits the parameter.
-pub fn convert(p: &Parameter, o: &Bound<'_, PyAny>) -> PyResult<IValue> {
+/// The call value of an object that fits the parameter of the function `name`.
+pub fn convert(name: &str, p: &Parameter, o: &Bound<'_, PyAny>) -> PyResult<IValue> {
     if o.is_none() && p.allow_none {
         return Ok(IValue::None);
     }
@@ -176,8 +178,19 @@ pub fn convert(p: &Parameter, o: &Bound<'_, PyAny>) -> PyResult<IValue> {
                 IValue::IntList(IntList::from_elem(int(o)?, p.len))
             } else {
                 let mut v = IntList::new();
-                for x in o.try_iter()? {
-                    v.push(int(&x?)?);
+                for (i, x) in o.try_iter()?.enumerate() {
+                    let x = x?;
+                    v.push(int(&x).map_err(|e| {
+                        if !e.is_instance_of::<PyValueError>(x.py()) {
+                            return e;
+                        }
+                        PyTypeError::new_err(format!(
+                            "{name}(): argument '{}' failed to unpack the object at pos {} with error \"{}\"",
+                            p.name,
+                            i + 1,
+                            e.value(x.py())
+                        ))
+                    })?);
                 }
                 IValue::IntList(v)
             }
