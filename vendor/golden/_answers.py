@@ -3,10 +3,11 @@
 A leaf is exact (integers, bools, views, and values that were only moved) or has two bounds of upstream's own error,
 measured when it was recorded: `absolute`, the largest |u - w| over the elements, and `ulps`, the largest |u - w| in
 units in the last place of w. There u is what upstream answers and w what it answers when the same inputs are held in
-64 bits; the change of w when every input is moved by one rounding error counts as error too, since a sum may be right
-by luck. Every element of u keeps both bounds, so e = min(absolute, ulps * ulp) is upstream's error at an element. An
-implementation that adds in another order errs by as much again in either direction; hence |ours - u| <= 3 e, plus what
-the last rounding on both sides may differ by: two units in the last place, or one in half precision.
+64 bits; the change of w when every input is moved by one rounding error, in several patterns, counts as error too,
+since a sum may be right by luck (where w is not to be had, the change of u). Every element of u keeps both bounds, so
+e = min(absolute, ulps * ulp) is upstream's error at an element. An implementation that adds in another order errs by as
+much again in either direction; hence |ours - u| <= 3 e, plus what the last rounding on both sides may differ by: two
+units in the last place, or one in half precision.
 """
 
 import base64

@@ -160,12 +160,13 @@ class Inputs:
     """The helpers `r` and `pos` of one evaluation, and the tensors that they made.
 
     With `wide`, the names of the dtypes that an earlier evaluation asked for, floating tensors hold those same values
-    in 64 bits; with `nudge`, each value is moved by one rounding error of its dtype (of float32 for half precision,
-    whose kernels compute in it, where the values are held in 64 bits).
+    in 64 bits. With `nudge`, the number of a pattern of signs, each value is moved by one rounding error of its dtype
+    (of float32 for half precision, whose kernels compute in it, where the values are held in 64 bits). With `fine`,
+    the error is float64's.
     """
 
-    def __init__(self, wide=None, nudge=False):
-        self.wide, self.nudge = wide, nudge
+    def __init__(self, wide=None, nudge=0, fine=False):
+        self.wide, self.nudge, self.fine = wide, nudge, fine
         self.made, self.names = [], []
 
     def r(self, *shape, dtype=torch.float32, seed=0, requires_grad=False):
@@ -197,8 +198,11 @@ class Inputs:
             if self.nudge:
                 # A step in the last place, either way; half a step of float32 where the result is wider.
                 step = 2.0 ** (1 - PRECISION[name][0])
-                step = step if self.wide is None or name in ("f64", "c128") else 2.0**-24
-                array = array * (1 + np.where(_hash(count, seed + 0xD1CE) & np.uint64(1), step, -step))
+                if self.wide is not None:
+                    step = 2.0**-52 if self.fine or name in ("f64", "c128") else 2.0**-24
+                array = array * (
+                    1 + np.where(_hash(count, seed + 0xD1CE + 7919 * self.nudge) & np.uint64(1), step, -step)
+                )
             if self.wide is not None:
                 kind = "c128" if dtype.is_complex else "f64"
             if self.wide is not None or self.nudge:

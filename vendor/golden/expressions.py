@@ -19,6 +19,9 @@ WIDE = [
     (r"\.(float|half|bfloat16)\(\)", ".double()"),
 ]
 
+# Patterns in which the inputs are nudged: one may leave an element where it is by luck.
+NUDGES = 8
+
 
 def widened(code):
     """The same expression in 64 bits."""
@@ -27,11 +30,11 @@ def widened(code):
     return code
 
 
-def try_wide(line, names, nudge):
+def try_wide(line, names, nudge, fine=False):
     """What the expression shows in 64 bits."""
     torch.set_default_dtype(torch.float64)
     try:
-        return evaluate(widened(line.code), Inputs(names, nudge))
+        return evaluate(widened(line.code), Inputs(names, nudge, fine))
     finally:
         torch.set_default_dtype(torch.float32)
 
@@ -67,17 +70,18 @@ def values_of(inputs):
     return np.concatenate((values, -values))
 
 
-def error_bounds(leaf, wide, nudged):
-    """The largest absolute error and the largest in units in the last place, or nothing where there is none to take."""
-    name = leaf.dtype
+def error_bounds(name, pairs):
+    """The largest absolute error and the largest in units in the last place over pairs of values and references.
+
+    The third result is how many of the pairs differ by rounding alone; the others do not count.
+    """
     # An error beyond this is not rounding: the 64-bit evaluation did something else (another random stream, say).
     limit = 2.0 ** (-PRECISION[name][0] / 2)
     absolute = ulps = 0.0
-    for a, b in ((leaf.values, wide), (wide, nudged)):
-        if a is None or b is None:
-            continue
+    used = 0
+    kind = np.complex128 if name.startswith("c") else np.float64
+    for a, b in pairs:
         with np.errstate(all="ignore"):
-            kind = np.complex128 if name.startswith("c") else np.float64
             a, b = a.astype(kind), b.astype(kind)
             good = np.isfinite(a) & np.isfinite(b)
             off = np.where(good, np.abs(a - b), 0)
@@ -86,10 +90,16 @@ def error_bounds(leaf, wide, nudged):
         scale = np.abs(np.where(good, b, 0)).max()
         if off.max() > limit * max(scale, 2.0 ** PRECISION[name][1]):
             continue
+        used += 1
         absolute = max(absolute, float(off.max()))
         ulps = max(ulps, float((off / ulp(np.where(good, b, 1), name)).max()))
     # Rounded up, since two digits are kept.
-    return absolute * 1.01, ulps * 1.01
+    return absolute * 1.01, ulps * 1.01, used
+
+
+def nudged(shown, evaluations):
+    """The evaluations that are like a result, of as many as there are patterns of nudges."""
+    return [other for other in map(evaluations, range(1, NUDGES + 1)) if alike(shown, other)]
 
 
 def answer(line):
@@ -98,26 +108,33 @@ def answer(line):
     shown = evaluate(line.code, inputs)
     if shown.error:
         return write(shown, [])
-    wide_inputs = values_of(inputs)
-    wide = try_wide(line, inputs.names, False)
-    nudged = try_wide(line, inputs.names, True)
-    if not alike(shown, wide):
-        # Nothing wider: how the result itself moves with its inputs is the measure.
-        wide, nudged = shown, evaluate(line.code, Inputs(nudge=True)) if inputs.names else None
-    if not alike(shown, nudged):
-        nudged = None
+    values = values_of(inputs)
+    wide = try_wide(line, inputs.names, 0)
+    near, narrow = [], None
+    if alike(shown, wide):
+        # A result of 64 bits errs by its own rounding, whatever some of its inputs were rounded to.
+        fine = any(leaf.dtype in ("f64", "c128") for leaf in shown.leaves)
+        near = nudged(shown, lambda n: try_wide(line, inputs.names, n, fine)) if inputs.names else []
+    else:
+        wide = shown
     bounds = []
-    for index, leaf in enumerate(shown.leaves):
-        inexact = leaf.values is not None and leaf.values.dtype.kind in "fc"
-        if not inexact or (leaf.alias.startswith("i") and moved(leaf, wide_inputs)):
+    for i, leaf in enumerate(shown.leaves):
+        w = wide.leaves[i].values
+        if leaf.values is None or leaf.values.dtype.kind not in "fc":
             bounds.append(None)
-        else:
-            w = wide.leaves[index].values
-            if w.dtype.kind in "fc" and moved(wide.leaves[index], wide_inputs) and moved(leaf, wide_inputs):
-                bounds.append(None)
-            else:
-                n = nudged.leaves[index].values if nudged else None
-                bounds.append(error_bounds(leaf, w, n))
+            continue
+        floating = w.dtype.kind in "fc"
+        if moved(leaf, values) and (leaf.alias.startswith("i") or (floating and moved(wide.leaves[i], values))):
+            bounds.append(None)
+            continue
+        *own, rounding = error_bounds(leaf.dtype, [(leaf.values, w)])
+        *moves, _ = error_bounds(leaf.dtype, [(w, other.leaves[i].values) for other in near])
+        if wide is shown or not rounding:
+            # Nothing wider to compare with: how the result itself moves with its inputs is the measure.
+            if narrow is None:
+                narrow = nudged(shown, lambda n: evaluate(line.code, Inputs(nudge=n))) if inputs.names else []
+            *moves, _ = error_bounds(leaf.dtype, [(leaf.values, other.leaves[i].values) for other in narrow])
+        bounds.append(tuple(map(max, own, moves)))
     return write(shown, bounds)
 
 
