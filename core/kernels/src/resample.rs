@@ -55,6 +55,15 @@ pub fn resample<F: Float>(x: &[F], outer: usize, n: usize, inner: usize, taps: &
         x.len() == outer * n * inner && y.len() == outer * m * inner && taps.index.iter().all(|i| *i < n)
     );
     let ends = Ends(x.as_ptr(), y.as_mut_ptr());
+    if inner == 1 {
+        parallel_ranges(outer, GRAIN.div_ceil(m.max(1)), |from, to| {
+            for o in from..to {
+                let (x, y) = ends.at(o * n, o * m);
+                dispatch(Line { x, y, taps });
+            }
+        });
+        return;
+    }
     parallel_ranges(outer * m, GRAIN.div_ceil(inner.max(1)), |from, to| {
         for row in from..to {
             let (o, j) = (row / m, row % m);
@@ -80,14 +89,6 @@ impl<F: Float> Task for Row<'_, F> {
     fn run<I: Isa>(self) {
         // SAFETY: `resample` checked positions and lengths.
         unsafe {
-            if self.inner == 1 {
-                let mut sum = F::ZERO;
-                for (i, w) in self.index.iter().zip(self.weight) {
-                    sum += *w * *self.x.add(*i);
-                }
-                *self.y = sum;
-                return;
-            }
             let out = std::slice::from_raw_parts_mut(self.y, self.inner);
             out.fill(F::ZERO);
             for (i, w) in self.index.iter().zip(self.weight) {
@@ -95,6 +96,33 @@ impl<F: Float> Task for Row<'_, F> {
                 for (o, v) in out.iter_mut().zip(row) {
                     *o += *w * *v;
                 }
+            }
+        }
+    }
+}
+
+/// All output positions of a line of single elements.
+struct Line<'a, F> {
+    x: *const F,
+    y: *mut F,
+    taps: &'a Taps<F>,
+}
+
+impl<F: Float> Task for Line<'_, F> {
+    type Out = ();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        let t = self.taps;
+        let mut k = 0;
+        for (j, end) in t.starts[1..].iter().enumerate() {
+            let mut sum = F::ZERO;
+            // SAFETY: `resample` checked positions and lengths.
+            unsafe {
+                while k < *end {
+                    sum += *t.weight.get_unchecked(k) * *self.x.add(*t.index.get_unchecked(k));
+                    k += 1;
+                }
+                *self.y.add(j) = sum;
             }
         }
     }

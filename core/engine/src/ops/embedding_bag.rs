@@ -199,7 +199,7 @@ fn bags(a: Args<'_>) -> Result<Returns> {
     let bag_sizes = make(&sizes, &[n])?;
     let largest = match mode {
         MAX => make(&largest, &[n, width])?,
-        MEAN => bag_sizes.clone(),
+        MEAN => make(&sizes, &[n])?,
         _ => {
             let zeros = factory::empty(&[n], dtype, w.device())?;
             options::fill(&zeros, Scalar::Int(0))?;
