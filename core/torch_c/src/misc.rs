@@ -13,7 +13,8 @@ fn _initExtension(py: Python<'_>, _shm_manager: &Bound<'_, PyAny>) -> PyResult<(
     let torch = py.import("torch")?;
     crate::functionalize::export(&torch)?;
     types::export(&torch)?;
-    crate::legacy_types::export(&torch)
+    crate::legacy_types::export(&torch)?;
+    crate::flags::export_storage(&torch, crate::flags::default_dtype())
 }
 
 #[pyfunction]
