@@ -65,6 +65,23 @@ fn _get_thread_name() -> String {
     std::thread::current().name().unwrap_or("python").to_owned()
 }
 
+/// Names the thread for the system's tools, where they show such a name.
+#[pyfunction]
+fn _set_thread_name(name: &str) -> PyResult<()> {
+    #[cfg(target_os = "linux")]
+    {
+        unsafe extern "C" {
+            fn prctl(option: i32, ...) -> i32;
+        }
+        const PR_SET_NAME: i32 = 15;
+        let name = CString::new(name)?;
+        // SAFETY: the kernel copies at most sixteen bytes of a C string.
+        unsafe { prctl(PR_SET_NAME, name.as_ptr()) };
+    }
+    let _ = name;
+    Ok(())
+}
+
 /// Usage is not reported to anyone.
 #[pyfunction]
 fn _log_api_usage_once(_event: &Bound<'_, PyAny>) {}
@@ -314,6 +331,7 @@ pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(_multiprocessing_init, module)?,
         wrap_pyfunction!(_tracer_warn_use_python, module)?,
         wrap_pyfunction!(_get_thread_name, module)?,
+        wrap_pyfunction!(_set_thread_name, module)?,
         wrap_pyfunction!(_log_api_usage_once, module)?,
         wrap_pyfunction!(_log_api_usage_metadata, module)?,
         wrap_pyfunction!(_getenv, module)?,
