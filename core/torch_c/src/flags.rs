@@ -229,6 +229,18 @@ fn get_default_dtype(py: Python<'_>) -> Bound<'_, dtype::PyDtype> {
     dtype::to_py(py, default_dtype())
 }
 
+/// Lets `torch.Storage` be the storage class of the default dtype.
+///
+/// # Errors
+/// TypeError when the dtype has none, as float8 types have.
+pub fn export_storage(torch: &Bound<'_, PyModule>, dtype: DType) -> PyResult<()> {
+    let name = format!("{}Storage", dtype.scalar_type_name());
+    match torch.getattr(name.as_str()) {
+        Ok(class) => torch.setattr("Storage", class),
+        Err(_) => Err(PyTypeError::new_err(format!("couldn't find storage object {name}"))),
+    }
+}
+
 #[pyfunction]
 fn _set_default_dtype(given: &Bound<'_, PyAny>) -> PyResult<()> {
     let Some(dtype) = dtype::from_py(given) else {
@@ -239,11 +251,7 @@ fn _set_default_dtype(given: &Bound<'_, PyAny>) -> PyResult<()> {
     if !dtype.is_floating_point() {
         return Err(PyTypeError::new_err("only floating-point types are supported as the default type"));
     }
-    // Upstream wants a storage class of the dtype, and float8 has none.
-    if dtype.itemsize() == 1 {
-        let name = dtype.scalar_type_name();
-        return Err(PyTypeError::new_err(format!("couldn't find storage object {name}Storage")));
-    }
+    export_storage(&given.py().import("torch")?, dtype)?;
     DEFAULT_DTYPE.store(dtype as usize, Ordering::Relaxed);
     torchnative_engine::iter::set_default_dtype(dtype);
     Ok(())

@@ -15,7 +15,8 @@ fn _initExtension(py: Python<'_>, _shm_manager: &Bound<'_, PyAny>) -> PyResult<(
     // The storage of the default dtype.
     torch.setattr("Storage", torch.getattr("FloatStorage")?)?;
     types::export(&torch)?;
-    crate::legacy_types::export(&torch)
+    crate::legacy_types::export(&torch)?;
+    crate::flags::export_storage(&torch, crate::flags::default_dtype())
 }
 
 #[pyfunction]
@@ -64,6 +65,23 @@ fn _tracer_warn_use_python() {}
 #[pyfunction]
 fn _get_thread_name() -> String {
     std::thread::current().name().unwrap_or("python").to_owned()
+}
+
+/// Names the thread for the system's tools, where they show such a name.
+#[pyfunction]
+fn _set_thread_name(name: &str) -> PyResult<()> {
+    #[cfg(target_os = "linux")]
+    {
+        unsafe extern "C" {
+            fn prctl(option: i32, ...) -> i32;
+        }
+        const PR_SET_NAME: i32 = 15;
+        let name = CString::new(name)?;
+        // SAFETY: the kernel copies at most sixteen bytes of a C string.
+        unsafe { prctl(PR_SET_NAME, name.as_ptr()) };
+    }
+    let _ = name;
+    Ok(())
 }
 
 /// Usage is not reported to anyone.
@@ -315,6 +333,7 @@ pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(_multiprocessing_init, module)?,
         wrap_pyfunction!(_tracer_warn_use_python, module)?,
         wrap_pyfunction!(_get_thread_name, module)?,
+        wrap_pyfunction!(_set_thread_name, module)?,
         wrap_pyfunction!(_log_api_usage_once, module)?,
         wrap_pyfunction!(_log_api_usage_metadata, module)?,
         wrap_pyfunction!(_getenv, module)?,
