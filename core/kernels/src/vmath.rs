@@ -51,7 +51,7 @@ fn turn(x: f32, quarter: u64) -> f32 {
     let n = shifted - ROUND;
     let q = shifted.to_bits().wrapping_add(quarter);
     // A right angle in two parts; the product with the first is exact.
-    let r = (x - n * 1.570_796_251_296_997) - n * 7.549_789_415_861_596e-8;
+    let r = (x - n * 1.570_796_251_296_997) - n * 7.549789954891882e-08;
     let t = r * r;
     let sin = r + r * t * (-1.0 / 6.0 + t * (1.0 / 120.0 + t * (-1.0 / 5040.0 + t * (1.0 / 362880.0))));
     let cos = 1.0
