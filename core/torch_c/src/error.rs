@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 use std::any::Any;
+use std::ffi::CString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use torchnative_engine::error::{Error, ErrorKind};
 
@@ -106,4 +107,19 @@ pub fn attached(body: impl FnOnce()) {
 #[cold]
 pub fn runtime(message: impl Into<String>) -> PyErr {
     PyRuntimeError::new_err(message.into())
+}
+
+/// Hands the engine's warnings to Python's `warnings`, whose filters decide what becomes of them.
+pub fn install_warnings() {
+    use torchnative_engine::warn::{Category, set_handler};
+    set_handler(|category, message| {
+        Python::attach(|py| {
+            let class = match category {
+                Category::User => py.get_type::<pyo3::exceptions::PyUserWarning>(),
+                Category::Deprecation => py.get_type::<pyo3::exceptions::PyDeprecationWarning>(),
+            };
+            let text = CString::new(message.replace('\0', " ")).unwrap_or_default();
+            PyErr::warn(py, &class, &text, 1).map_err(from_py)
+        })
+    });
 }

@@ -42,6 +42,7 @@ use pyo3::prelude::*;
 /// Only when CPython itself fails, or the generated tables are damaged.
 pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
     error::guard(|| {
+        error::install_warnings();
         torchnative_engine::ops::register_all();
         surface::create_modules(module)?;
         types::init(module)?;

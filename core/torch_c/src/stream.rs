@@ -121,7 +121,7 @@ impl Stream {
     }
 
     fn __hash__(&self) -> isize {
-        let hash = (self.device.ty as i64) << 32 ^ i64::from(self.device.index) << 16 ^ self.stream_id as i64;
+        let hash = (self.device.ty as i64) << 32 ^ i64::from(self.device.index) << 16 ^ self.stream_id;
         if isize::BITS == 64 { hash as isize } else { (hash ^ hash >> 32) as isize }
     }
 

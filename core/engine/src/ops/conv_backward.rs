@@ -2,7 +2,7 @@
 
 use crate::dispatch::{Registry, Returns};
 use crate::ivalue::{IValue, IntList};
-use crate::{Result, Tensor, op};
+use crate::{DType, MemoryFormat, Result, Tensor, op};
 
 pub(crate) fn register(r: &mut Registry) {
     r.explicit(op::convolution_backward, |a| {
@@ -12,7 +12,6 @@ pub(crate) fn register(r: &mut Registry) {
             padding: spread(a.int_list(5)?, a.tensor(1)?),
             dilation: spread(a.int_list(6)?, a.tensor(1)?),
             transposed: a.bool(7)?,
-            output_padding: spread(a.int_list(8)?, a.tensor(1)?),
             groups: a.int(9)?,
         };
         backward(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, bias, &c, a.bool_list(10)?)
@@ -29,7 +28,6 @@ struct Conv {
     padding: IntList,
     dilation: IntList,
     transposed: bool,
-    output_padding: IntList,
     groups: i64,
 }
 
@@ -83,6 +81,12 @@ fn to_input(grad: &Tensor, x: &Tensor, w: &Tensor, c: &Conv) -> Result<Tensor> {
 fn to_weight(grad: &Tensor, x: &Tensor, w: &Tensor, c: &Conv) -> Result<Tensor> {
     // A transposed convolution slides its windows over the output.
     let (values, slid) = if c.transposed { (x, grad) } else { (grad, x) };
+    // Half-precision sums are kept in single precision.
+    let wide = |t: &Tensor| match t.dtype() {
+        DType::Half | DType::BFloat16 => op::_to_copy.call((t, DType::Float)),
+        _ => Ok(t.clone()),
+    };
+    let (values, slid) = (&wide(values)?, &wide(slid)?);
     let spatial = c.stride.len();
     let (kernel, places) = (&w.sizes()[2..], &values.sizes()[2..]);
     if values.numel() == 0 || slid.numel() == 0 {
@@ -95,7 +99,6 @@ fn to_weight(grad: &Tensor, x: &Tensor, w: &Tensor, c: &Conv) -> Result<Tensor> 
         let have = slid.sizes()[d + 2] + c.padding[d];
         pad.extend([c.padding[d], (need - have).max(c.padding[d])]);
     }
-    let _ = &c.output_padding;
     let padded = op::contiguous.call((op::constant_pad_nd.call((slid, pad, 0))?,))?;
     let groups = c.groups;
     let (values_per, slid_per) = (values.sizes()[1] / groups, slid.sizes()[1] / groups);
@@ -124,8 +127,9 @@ fn to_weight(grad: &Tensor, x: &Tensor, w: &Tensor, c: &Conv) -> Result<Tensor> 
             Some(s) => op::baddbmm_.call((s, left, turned))?,
         });
     }
-    match sum {
-        Some(s) => op::reshape.call((s, w.sizes())),
-        None => op::zeros_like.call((w,)),
-    }
+    let Some(sum) = sum else { return op::zeros_like.call((w,)) };
+    let out = op::reshape.call((sum, w.sizes()))?;
+    let out = if out.dtype() == w.dtype() { out } else { op::_to_copy.call((out, w.dtype()))? };
+    let last = [x, w].iter().any(|t| t.suggest_memory_format() == MemoryFormat::ChannelsLast);
+    if last && !w.is_meta() { op::contiguous.call((out, MemoryFormat::ChannelsLast)) } else { Ok(out) }
 }

@@ -21,8 +21,6 @@ pub(crate) fn register(r: &mut Registry) {
         .structured(op::aminmax, both_meta, both);
     r.any_device(op::amax_out, |a| values_out(a, op::amax))
         .any_device(op::amin_out, |a| values_out(a, op::amin));
-    r.implicit(op::max_other, |a| Ok(op::maximum.call((a.tensor(0)?, a.tensor(1)?))?.into()));
-    r.implicit(op::min_other, |a| Ok(op::minimum.call((a.tensor(0)?, a.tensor(1)?))?.into()));
     r.implicit(op::max_out, |a| Ok(op::maximum_out.call((a.tensor(0)?, a.tensor(1)?, a.tensor(2)?))?.into()));
     r.implicit(op::min_out, |a| Ok(op::minimum_out.call((a.tensor(0)?, a.tensor(1)?, a.tensor(2)?))?.into()));
     r.any_device(op::aminmax_out, |a| {

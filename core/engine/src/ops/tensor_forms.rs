@@ -43,26 +43,7 @@ pub(crate) fn register(r: &mut Registry) {
         .implicit(op::vsplit_array, |a| split(a, "vsplit", 2, true))
         .implicit(op::dsplit_int, |a| split(a, "dsplit", 3, false))
         .implicit(op::dsplit_array, |a| split(a, "dsplit", 3, true));
-    r.implicit(op::trapezoid_dx, |a| {
-        Ok(trapezoid(a.tensor(0)?, None, a.scalar(1)?, a.int(2)?, "trapezoid", false)?.into())
-    })
-    .implicit(op::trapezoid_x, |a| {
-        Ok(trapezoid(a.tensor(0)?, Some(a.tensor(1)?), Scalar::Int(1), a.int(2)?, "trapezoid", false)?.into())
-    })
-    .implicit(op::trapz_dx, |a| {
-        Ok(trapezoid(a.tensor(0)?, None, Scalar::Float(a.double(1)?), a.int(2)?, "trapezoid", false)?.into())
-    })
-    .implicit(op::trapz_x, |a| {
-        Ok(trapezoid(a.tensor(0)?, Some(a.tensor(1)?), Scalar::Int(1), a.int(2)?, "trapezoid", false)?.into())
-    })
-    .implicit(op::cumulative_trapezoid_dx, |a| {
-        Ok(trapezoid(a.tensor(0)?, None, a.scalar(1)?, a.int(2)?, "cumulative_trapezoid", true)?.into())
-    })
-    .implicit(op::cumulative_trapezoid_x, |a| {
-        let (y, x) = (a.tensor(0)?, a.tensor(1)?);
-        Ok(trapezoid(y, Some(x), Scalar::Int(1), a.int(2)?, "cumulative_trapezoid", true)?.into())
-    })
-    .explicit(op::diagonal_scatter, |a| {
+    r.explicit(op::diagonal_scatter, |a| {
         scattered(a, &|t| op::diagonal.call((t, a.int(2)?, a.int(3)?, a.int(4)?)))
     })
     .explicit(op::select_scatter, |a| scattered(a, &|t| op::select_int.call((t, a.int(2)?, a.int(3)?))))
@@ -269,66 +250,6 @@ fn split(a: Args<'_>, name: &str, least: usize, by_indices: bool) -> Result<Retu
         t.sizes()[dim]
     );
     Ok(op::tensor_split_sections.call_list((t, n, dim as i64))?.into())
-}
-
-/// Sums of trapezoids under sampled values, in total or up to each sample.
-fn trapezoid(
-    y: &Tensor,
-    x: Option<&Tensor>,
-    dx: Scalar,
-    dim: i64,
-    name: &str,
-    running: bool,
-) -> Result<Tensor> {
-    check!(
-        y.dtype() != DType::Bool && x.is_none_or(|x| x.dtype() != DType::Bool),
-        NotImplemented;
-        "{name}: received a bool input for `{}`, but bool is not supported",
-        if y.dtype() == DType::Bool { "y" } else { "x" }
-    );
-    check!(y.dim() > 0, Index; "Dimension specified as {dim} but tensor has no dimensions");
-    let n = y.size(dim)?;
-    if n == 0 && !running {
-        let d = shape::wrap_dim(dim, y.dim())?;
-        let mut sizes = IntList::from_slice(y.sizes());
-        sizes.remove(d);
-        return op::zeros.call((sizes, y.dtype(), (), y.device()));
-    }
-    let part = |t: &Tensor, dim: i64, from: i64, to: i64| op::slice_Tensor.call((t, dim, from, to));
-    let heights = op::add_Tensor.call((part(y, dim, 0, n - 1)?, part(y, dim, 1, n)?))?;
-    let areas = match x {
-        None => op::mul_Scalar.call((heights, half_of(dx)?))?,
-        Some(x) => {
-            let mut x = x.clone();
-            if x.dim() == 1 && y.dim() != 1 {
-                check!(x.sizes()[0] == n, "{name}: There must be one `x` value for each sample point");
-                let mut sizes = IntList::from_elem(1, y.dim());
-                sizes[shape::wrap_dim(dim, y.dim())?] = n;
-                x = op::view.call((x, sizes))?;
-            }
-            if x.dim() < y.dim() {
-                let mut sizes = IntList::from_elem(1, y.dim() - x.dim());
-                sizes.extend_from_slice(x.sizes());
-                x = op::view.call((&x, sizes))?;
-            }
-            let m = x.size(dim)?;
-            check!(
-                m == n || m == 1 || x.dim() != 1,
-                "{name}: There must be one `x` value for each sample point"
-            );
-            let widths = op::sub_Tensor.call((part(&x, dim, 1, m)?, part(&x, dim, 0, m - 1)?))?;
-            let areas = op::mul_Tensor.call((widths, heights))?;
-            op::div_Scalar.call((areas, Scalar::Float(2.0)))?
-        }
-    };
-    if running { op::cumsum.call((areas, dim)) } else { op::sum_dim_IntList.call((areas, [dim])) }
-}
-
-fn half_of(s: Scalar) -> Result<Scalar> {
-    Ok(match s {
-        Scalar::Complex(re, im) => Scalar::Complex(re / 2.0, im / 2.0),
-        other => Scalar::Float(other.to_f64() / 2.0),
-    })
 }
 
 /// A copy of the first argument with the second written into a view of it.
