@@ -32,18 +32,8 @@ const STEPS: &[Step] = &[
     Step { name: "dev", what: "the native module", vital: true, run: |profile| done(dev::ready(profile)) },
     Step { name: "checkpoint", what: "the checkpoint", vital: true, run: |_| done(checkpoint::folder()) },
     Step { name: "pytest", what: "native Python tests", vital: false, run: pytest },
-    Step {
-        name: "wheels",
-        what: "the Pyodide wheels, installed under Node",
-        vital: false,
-        run: |_| pyodide::test(&["install"]),
-    },
-];
-
-/// Steps that run only when named: they need parts of `torch._C` that are not there yet.
-const UNFINISHED: &[Step] = &[
     Step { name: "generation", what: "tokens equal upstream's", vital: false, run: |_| generation() },
-    Step { name: "pyodide", what: "Pyodide under Node", vital: false, run: |_| pyodide::test(&[]) },
+    Step { name: "pyodide", what: "both Pyodide wheels under Node", vital: false, run: |_| pyodide::test(&[]) },
 ];
 
 pub fn run(mut args: Args) -> Result {
@@ -55,26 +45,18 @@ pub fn run(mut args: Args) -> Result {
         for step in STEPS {
             println!("{:<12} {}", step.name, step.what);
         }
-        for step in UNFINISHED {
-            println!("{:<12} {} (fails today, runs only when named)", step.name, step.what);
-        }
         return Ok(());
     }
     if let Some(name) =
-        names.iter().find(|name| !STEPS.iter().chain(UNFINISHED).any(|step| step.name == name.as_str()))
+        names.iter().find(|name| !STEPS.iter().any(|step| step.name == name.as_str()))
     {
         fail!("there is no step `{name}`; `cargo xtask test --list` shows them");
     }
     let start = Instant::now();
     let mut total = Counts::default();
     let mut broken = Vec::new();
-    if names.is_empty() {
-        let left: Vec<_> = UNFINISHED.iter().map(|step| step.name).collect();
-        say(format_args!("not run, because this core cannot run them yet: {}", left.join(", ")));
-    }
-    let default = STEPS.iter().filter(|step| names.is_empty() || names.iter().any(|name| name == step.name));
-    let named = UNFINISHED.iter().filter(|step| names.iter().any(|name| name == step.name));
-    for step in default.chain(named) {
+    let wanted = STEPS.iter().filter(|step| names.is_empty() || names.iter().any(|name| name == step.name));
+    for step in wanted {
         say(format_args!("test {}: {}", step.name, step.what));
         let began = Instant::now();
         let (succeeded, text) = (step.run)(&profile).unwrap_or_else(|error| {
