@@ -13,6 +13,7 @@ mod dynamo;
 mod enums;
 pub mod error;
 mod flags;
+mod foreach;
 mod functionalize;
 mod functorch;
 mod fx;
@@ -64,6 +65,7 @@ pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         return_types::init(module.py())?;
         storage::init(module)?;
         autograd::init(module)?;
+        foreach::init(module)?;
         dlpack::init(module)?;
         serialization::init(module)?;
         tensor::init(module)?;

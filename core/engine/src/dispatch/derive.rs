@@ -196,6 +196,11 @@ pub(super) fn derived(
     let base = operator(functional);
     let targets: SmallVec<[Tensor; 2]> = match form {
         Form::Out => out_args(op, stack)?,
+        // Lists written in place have no functional operator that returns them.
+        _ if stack[0].opt_tensor().is_none() => {
+            let key = super::DispatchKeySet::of(super::DispatchKey::for_device(crate::DeviceType::Cpu));
+            return Err(super::fallback::missing(op, key, stack));
+        }
         _ => SmallVec::from_iter([stack[0].tensor()?.clone()]),
     };
     let mut inner: Stack = Stack::new();
