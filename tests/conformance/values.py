@@ -19,7 +19,8 @@ def storage_bytes(tensor):
     """The bytes of a tensor's storage."""
     storage = tensor.untyped_storage()
     flat = torch.empty(0, dtype=torch.uint8).set_(storage, 0, (storage.nbytes(),), (1,))
-    return flat.numpy().tobytes()
+    # A copy: what NumPy has seen can no longer grow.
+    return flat.clone().numpy().tobytes()
 
 
 class Encoder:

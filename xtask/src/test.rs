@@ -33,7 +33,12 @@ const STEPS: &[Step] = &[
     Step { name: "checkpoint", what: "the checkpoint", vital: true, run: |_| done(checkpoint::folder()) },
     Step { name: "pytest", what: "native Python tests", vital: false, run: pytest },
     Step { name: "generation", what: "tokens equal upstream's", vital: false, run: |_| generation() },
-    Step { name: "pyodide", what: "both Pyodide wheels under Node", vital: false, run: |_| pyodide::test(&[]) },
+    Step {
+        name: "pyodide",
+        what: "both Pyodide wheels under Node",
+        vital: false,
+        run: |_| pyodide::test(&[]),
+    },
 ];
 
 pub fn run(mut args: Args) -> Result {
@@ -47,9 +52,7 @@ pub fn run(mut args: Args) -> Result {
         }
         return Ok(());
     }
-    if let Some(name) =
-        names.iter().find(|name| !STEPS.iter().any(|step| step.name == name.as_str()))
-    {
+    if let Some(name) = names.iter().find(|name| !STEPS.iter().any(|step| step.name == name.as_str())) {
         fail!("there is no step `{name}`; `cargo xtask test --list` shows them");
     }
     let start = Instant::now();
@@ -110,7 +113,16 @@ fn clippy() -> Outcome {
 }
 
 fn unit() -> Outcome {
-    shown(cargo().args(["test", "--quiet", "-p", "torchnative-engine", "-p", "xtask"]))
+    shown(cargo().args([
+        "test",
+        "--quiet",
+        "-p",
+        "torchnative-engine",
+        "-p",
+        "torchnative-kernels",
+        "-p",
+        "xtask",
+    ]))
 }
 
 fn ruff() -> Outcome {

@@ -8,8 +8,10 @@ use crate::threads::{get_num_threads, parallel_for, parallel_ranges};
 
 /// Independent partial sums.
 const CHUNK: usize = 64;
-/// Elements summed plainly, into `CHUNK` partial sums.
-const BLOCK: usize = 64 * CHUNK;
+/// Elements summed plainly, into `CHUNK` partial sums. Short, because equal elements all err to the same side.
+const RUN: usize = 16 * CHUNK;
+/// Elements whose runs are summed plainly.
+const BLOCK: usize = 4 * RUN;
 /// Elements a thread takes at a time. Fixed, so that the result does not depend on the number of threads.
 const PIECE: usize = 16 * BLOCK;
 
@@ -101,15 +103,23 @@ impl<E: Elem, const SQUARE: bool> Task for Sum<E, SQUARE> {
         let mut cascade = Cascade::new();
         for start in (0..self.n).step_by(BLOCK) {
             let end = (start + BLOCK).min(self.n);
-            let mut sums = [E::Acc::ZERO; CHUNK];
-            for i in (start..end).step_by(CHUNK) {
-                // SAFETY: `sum`'s contract.
-                let v = unsafe { load::<I, E, CHUNK>(self.x.add(i), CHUNK.min(end - i), E::Acc::ZERO) };
+            let mut block = [E::Acc::ZERO; CHUNK];
+            for run in (start..end).step_by(RUN) {
+                let stop = (run + RUN).min(end);
+                let mut sums = [E::Acc::ZERO; CHUNK];
+                for i in (run..stop).step_by(CHUNK) {
+                    // SAFETY: `sum`'s contract.
+                    let v = unsafe { load::<I, E, CHUNK>(self.x.add(i), CHUNK.min(stop - i), E::Acc::ZERO) };
+                    for j in 0..CHUNK {
+                        sums[j] =
+                            if SQUARE { Float::mul_add::<I>(v[j], v[j], sums[j]) } else { sums[j] + v[j] };
+                    }
+                }
                 for j in 0..CHUNK {
-                    sums[j] = if SQUARE { Float::mul_add::<I>(v[j], v[j], sums[j]) } else { sums[j] + v[j] };
+                    block[j] += sums[j];
                 }
             }
-            cascade.add(total(sums));
+            cascade.add(total(block));
         }
         cascade.finish()
     }

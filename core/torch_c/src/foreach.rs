@@ -31,14 +31,18 @@ fn _group_tensors_by_device_and_dtype<'py>(
     };
     for list in &lists[1..] {
         if !list.is_empty() && list.len() != first.len() {
-            return Err(error::runtime("Tensors of the same index must be on the same device and the same dtype"));
+            return Err(error::runtime(
+                "Tensors of the same index must be on the same device and the same dtype",
+            ));
         }
     }
     let mut keys = Vec::new();
     let mut groups: Vec<(Rows<'py>, Vec<usize>)> = Vec::new();
     for (i, o) in first.iter().enumerate() {
         let Some(t) = object::get(o) else {
-            return Err(PyTypeError::new_err("Tensors of the first list of nested Tensor lists are supposed to be defined"));
+            return Err(PyTypeError::new_err(
+                "Tensors of the first list of nested Tensor lists are supposed to be defined",
+            ));
         };
         let key = (t.device(), t.dtype());
         let at = keys.iter().position(|k| *k == key).unwrap_or_else(|| {

@@ -379,6 +379,13 @@ fn impl_index(a: Args<'_>) -> Result<Returns> {
 /// batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training,
 /// float momentum, float eps, bool cudnn_enabled) -> Tensor
 fn batch_norm(a: Args<'_>) -> Result<Returns> {
+    let t = a.tensor(0)?;
+    // Upstream takes a tensor without channels for one with none of them.
+    if t.dim() < 2
+        && let Some(mean) = a.opt_tensor(3)
+    {
+        crate::bail!(Runtime, "running_mean should contain 0 elements not {}", mean.numel());
+    }
     let stack: crate::ivalue::Stack = a.0.iter().cloned().collect();
     Ok(op::_batch_norm_impl_index.call_all(stack)?.swap_remove(0).into())
 }

@@ -361,7 +361,7 @@ fn meshgrid(list: &[Tensor], xy: bool) -> Result<Returns> {
         let mut one = IntList::from_elem(1, sizes.len());
         one[i] = -1;
         let grid = op::expand.call((op::view.call((*t, one))?, sizes.clone()))?;
-        grids.push(if swap { op::transpose_int.call((grid, 0, 1))? } else { grid });
+        grids.push(grid);
     }
     if swap {
         grids.swap(0, 1);

@@ -9,6 +9,8 @@ use crate::tensor::factory;
 use crate::{DType, Device, MemoryFormat, Result, Scalar, Tensor, check, dispatch, op};
 
 pub(crate) fn register(r: &mut Registry) {
+    r.explicit(op::range, |a| range(a, Scalar::Int(1), 2))
+        .explicit(op::range_step, |a| range(a, a.scalar(2)?, 3));
     r.any_device(op::empty_memory_format, empty).any_device(op::empty_strided, empty_strided);
     r.explicit(op::empty_like, |a| Ok(like(a, 1)?.into())).explicit(op::empty_permuted, empty_permuted);
     r.explicit(op::new_empty, |a| Ok(new(a, 2)?.into())).explicit(op::new_empty_strided, new_empty_strided);
@@ -275,4 +277,21 @@ fn triangle_indices(a: Args<'_>, lower: bool) -> Result<Returns> {
     t.set_sizes_contiguous(&[2, coordinates.len() as i64]);
     let t = super::copy::convert(&t, o.dtype.unwrap_or(DType::Long))?;
     Ok(deliver(t, o.device())?.into())
+}
+
+/// range.step(Scalar start, Scalar end, Scalar step=1, *, dtype, layout, device, pin_memory) -> Tensor: both ends included.
+fn range(a: Args<'_>, step: Scalar, options: usize) -> Result<Returns> {
+    let (start, end, by) = (a.scalar(0)?.to_f64(), a.scalar(1)?.to_f64(), step.to_f64());
+    check!(by > 0.0 || by < 0.0, "step must be nonzero");
+    check!(start.is_finite() && end.is_finite(), "unsupported range: {start} -> {end}");
+    check!(
+        (by > 0.0 && end >= start) || (by < 0.0 && end <= start),
+        "upper bound and lower bound inconsistent with step sign"
+    );
+    let dtype = a.opt_dtype(options)?.unwrap_or_else(crate::iter::default_dtype);
+    let count = ((end - start) / by).floor() as i64 + 1;
+    let device = a.0[options + 2].opt_device().unwrap_or(crate::Device::CPU);
+    let wide = op::arange.call((count, crate::DType::Double, (), device))?;
+    let values = op::add_Scalar.call((op::mul_Scalar.call((wide, by))?, start))?;
+    Ok(op::_to_copy.call((values, dtype))?.into())
 }

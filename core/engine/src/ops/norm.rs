@@ -269,7 +269,12 @@ fn matrix(a: Args<'_>) -> Result<Returns> {
     );
     let extreme = if p > 0.0 { op::amax } else { op::amin };
     if p.abs() == 2.0 {
-        let v = extreme.call((singular_values(t, dims, dtype)?, [-1], false))?;
+        let values = singular_values(t, dims, dtype)?;
+        let v = match values.sizes().last() {
+            // A matrix without elements has no singular value, and its largest is zero.
+            Some(0) if p > 0.0 => op::sum_dim_IntList.call((values, [-1], false))?,
+            _ => extreme.call((values, [-1], false))?,
+        };
         return Ok(restore(v, dims, keepdim)?.into());
     }
     let [mut sum, mut best] = dims;

@@ -779,6 +779,11 @@ fn take_along_dim(a: Args<'_>) -> Result<Returns> {
         "torch.take_along_dim(): dtype of indices should be Long but got {}",
         index.dtype()
     );
+    // Negative positions count from the end.
+    let counted = |index: &Tensor, n: i64| -> Result<Tensor> {
+        let negative = op::lt_Scalar.call((index, 0))?;
+        op::where_self.call((negative, op::add_Scalar.call((index, n))?, index))
+    };
     let Some(dim) = a.opt_int(2)? else {
         let flat = op::reshape.call((t, [-1]))?;
         return Ok(op::gather.call((flat, 0, op::reshape.call((index, [-1]))?))?.into());
@@ -797,6 +802,7 @@ fn take_along_dim(a: Args<'_>) -> Result<Returns> {
     let mut common = shape::broadcast(&ts, &is)?;
     common[d] = own;
     let t = op::expand.call((t, common.clone()))?;
+    let index = counted(index, own)?;
     common[d] = other;
     Ok(op::gather.call((t, d as i64, op::expand.call((index, common))?))?.into())
 }

@@ -72,6 +72,9 @@ fn sum_to_size(a: Args<'_>) -> Result<Returns> {
     over.extend(
         (extra..t.dim() as i64).filter(|d| size[(d - extra) as usize] == 1 && t.sizes()[*d as usize] != 1),
     );
+    if over.is_empty() {
+        return Ok(t.into());
+    }
     let mut out = t.clone();
     if !over.is_empty() {
         out = op::sum_dim_IntList.call((&out, over, true))?;

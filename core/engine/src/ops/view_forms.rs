@@ -17,6 +17,25 @@ pub(crate) fn register(r: &mut Registry) {
     r.implicit(op::split_sizes, |a| {
         Ok(op::split_with_sizes.call_list((a.tensor(0)?, a.int_list(1)?, a.int(2)?))?.into())
     });
+    r.implicit(op::tensor_split_tensor_indices_or_sections, |a| {
+        let (t, at) = (a.tensor(0)?, a.tensor(1)?);
+        check!(at.is_cpu(), "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on {}", at.device());
+        check!(
+            at.dtype() == crate::DType::Long,
+            "tensor_split expected tensor_indices_or_sections to have dtype of long, but got {}",
+            at.dtype()
+        );
+        check!(
+            at.dim() <= 1,
+            "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but got a \
+             tensor with {} dims",
+            at.dim()
+        );
+        let at = super::copy::contiguous(at)?;
+        // SAFETY: contiguous, on the CPU, of 64-bit integers.
+        let values = unsafe { at.as_slice::<i64>() };
+        if at.dim() == 0 { sections(t, values[0], a.int(2)?) } else { indices(t, values, a.int(2)?) }
+    });
     r.implicit(op::tensor_split_sections, |a| sections(a.tensor(0)?, a.int(1)?, a.int(2)?));
     r.implicit(op::tensor_split_indices, |a| indices(a.tensor(0)?, a.int_list(1)?, a.int(2)?));
     r.implicit(op::movedim_intlist, |a| movedim(a.tensor(0)?, a.int_list(1)?, a.int_list(2)?));

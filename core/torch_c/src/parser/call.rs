@@ -155,6 +155,12 @@ fn invoke<'py>(
             (IValue::Int(n), Some(Type::List(t))) if **t != Type::Tensor => {
                 IValue::IntList(IntList::from_elem(n, 1))
             }
+            // A list that may be left out is empty, where the operator does not tell the two apart.
+            (IValue::None, Some(Type::List(_)))
+                if !matches!(signature.schema.arguments[i].ty, Type::Optional(_)) =>
+            {
+                signature.defaults[i].clone().unwrap_or_else(|| IValue::IntList(IntList::new()))
+            }
             (v, _) => v,
         };
         stack.push(v);

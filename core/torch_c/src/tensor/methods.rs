@@ -139,7 +139,7 @@ static METHODS: &[(&CStr, Method)] = &[
     (c"type", |s, a, k| crate::legacy_types::type_method(s, tensor(s)?, pick(a, k, 0, "dtype"))),
     (c"cpu", |s, _, _| convert(s, None, Some(Device::CPU), false, None)),
     (c"copy_", copy_),
-    (c"nonzero", |s, _, _| call(s, op::nonzero.call((tensor(s)?,)).into_py()?)),
+    (c"nonzero", nonzero),
     (c"new_tensor", |s, a, k| super::from_memory::new_tensor(s, tensor(s)?, a, k)),
     (c"float", cast!(Float)),
     (c"double", cast!(Double)),
@@ -184,6 +184,41 @@ fn pick<'a, 'py>(
     name: &str,
 ) -> Option<&'a Bound<'py, PyAny>> {
     args.get(i).or_else(|| keywords.iter().find(|(k, _)| k == name).map(|(_, v)| v)).filter(|v| !v.is_none())
+}
+
+/// `nonzero(*, as_tuple=False, out=None)`: positions as rows, or as one tensor a dimension.
+pub fn nonzero<'py>(
+    slf: &Bound<'py, PyAny>,
+    args: &[Bound<'py, PyAny>],
+    kw: Keywords<'_, 'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let Some(t) = object::get(slf) else {
+        return Err(PyTypeError::new_err(format!(
+            "nonzero(): argument 'input' (position 1) must be Tensor, not {}",
+            slf.get_type().name()?
+        )));
+    };
+    if !args.is_empty() {
+        return Err(PyTypeError::new_err(format!(
+            "nonzero() takes 1 positional argument but {} were given",
+            args.len() + 1
+        )));
+    }
+    if let Some((name, _)) = kw.iter().find(|(k, _)| k != "as_tuple" && k != "out") {
+        return Err(PyTypeError::new_err(format!("nonzero() got an unexpected keyword argument '{name}'")));
+    }
+    if let Some(out) = pick(&[], kw, 0, "out") {
+        let Some(target) = object::get(out) else {
+            return Err(PyTypeError::new_err("nonzero(): argument 'out' must be Tensor"));
+        };
+        return call(slf, op::nonzero_out.call((t, target)).into_py()?);
+    }
+    if !pick(&[], kw, 0, "as_tuple").map_or(Ok(false), |o| o.extract())? {
+        return call(slf, op::nonzero.call((t,)).into_py()?);
+    }
+    let parts = op::nonzero_numpy.call_list((t,)).into_py()?;
+    let items = parts.into_iter().map(|t| object::wrap(slf.py(), t)).collect::<PyResult<Vec<_>>>()?;
+    Ok(PyTuple::new(slf.py(), items)?.into_any())
 }
 
 fn truth(t: &Tensor) -> PyResult<bool> {
