@@ -11,6 +11,11 @@ use crate::tensor::{memory, shape};
 use crate::{DType, Layout, MemoryFormat, Result, Tensor, bail, check, dispatch, op};
 
 pub(crate) fn register(r: &mut Registry) {
+    r.explicit(op::copy, |a| {
+        let out = op::empty_like.call((a.tensor(0)?,))?;
+        Ok(op::copy_.call((out, a.tensor(1)?))?.into())
+    });
+    r.implicit(op::chalf, |a| Ok(op::to_dtype.call((a.tensor(0)?, crate::DType::ComplexHalf))?.into()));
     r.any_device(op::zero_, |a| written(a.tensor(0)?, crate::Scalar::Int(0)));
     r.any_device(op::fill__Scalar, |a| written(a.tensor(0)?, a.scalar(1)?));
     r.any_device(op::fill__Tensor, fill_tensor);

@@ -37,6 +37,12 @@ pub(crate) fn register(r: &mut Registry) {
         arange(Options::read(a, 3)?, a.scalar(0)?, a.scalar(1)?, a.scalar(2)?)
     });
     r.explicit(op::linspace, linspace);
+    for id in [op::linspace_Tensor_Tensor, op::linspace_Tensor_Scalar, op::linspace_Scalar_Tensor] {
+        r.explicit(id, |a| between(a, op::linspace));
+    }
+    for id in [op::logspace_Tensor_Tensor, op::logspace_Tensor_Scalar, op::logspace_Scalar_Tensor] {
+        r.explicit(id, |a| between(a, op::logspace));
+    }
     r.explicit(op::eye, |a| eye(Options::read(a, 1)?, a.int(0)?, a.int(0)?));
     r.explicit(op::eye_m, |a| eye(Options::read(a, 2)?, a.int(0)?, a.int(1)?));
     r.any_device(op::tril_indices, |a| triangle_indices(a, true));
@@ -282,7 +288,7 @@ fn triangle_indices(a: Args<'_>, lower: bool) -> Result<Returns> {
 /// range.step(Scalar start, Scalar end, Scalar step=1, *, dtype, layout, device, pin_memory) -> Tensor: both ends included.
 fn range(a: Args<'_>, step: Scalar, options: usize) -> Result<Returns> {
     let (start, end, by) = (a.scalar(0)?.to_f64(), a.scalar(1)?.to_f64(), step.to_f64());
-    check!(by > 0.0 || by < 0.0, "step must be nonzero");
+    check!(by != 0.0 && !by.is_nan(), "step must be nonzero");
     check!(start.is_finite() && end.is_finite(), "unsupported range: {start} -> {end}");
     check!(
         (by > 0.0 && end >= start) || (by < 0.0 && end <= start),
@@ -294,4 +300,22 @@ fn range(a: Args<'_>, step: Scalar, options: usize) -> Result<Returns> {
     let wide = op::arange.call((count, crate::DType::Double, (), device))?;
     let values = op::add_Scalar.call((op::mul_Scalar.call((wide, by))?, start))?;
     Ok(op::_to_copy.call((values, dtype))?.into())
+}
+
+/// `linspace` and `logspace` whose ends are tensors of one element.
+fn between(a: Args<'_>, id: crate::OpId) -> Result<Returns> {
+    let name = if id == op::linspace { "linspace" } else { "logspace" };
+    let end = |i: usize| -> Result<crate::IValue> {
+        let Some(t) = a.opt_tensor(i) else { return Ok(a.0[i].clone()) };
+        check!(
+            t.dim() == 0,
+            "{name} only supports 0-dimensional start and end tensors, but got {} with {} dimension(s).",
+            if i == 0 { "start" } else { "end" },
+            t.dim()
+        );
+        Ok(op::_local_scalar_dense.call_all((t,))?.swap_remove(0))
+    };
+    let mut stack = crate::Stack::from_iter([end(0)?, end(1)?]);
+    stack.extend(a.0[2..].iter().cloned());
+    Ok(id.call(stack)?.into())
 }

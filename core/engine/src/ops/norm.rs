@@ -285,6 +285,9 @@ fn matrix(a: Args<'_>) -> Result<Returns> {
         best -= 1;
     }
     let sums = op::linalg_vector_norm.call((t, 1, [sum], keepdim, dtype))?;
+    if p > 0.0 && sums.size(best)? == 0 {
+        return Ok(op::sum_dim_IntList.call((sums, [best], keepdim))?.into());
+    }
     Ok(extreme.call((sums, [best], keepdim))?.into())
 }
 

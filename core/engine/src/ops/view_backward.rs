@@ -64,6 +64,9 @@ fn unfold_backward(a: Args<'_>) -> Result<Returns> {
 /// sum_to_size(Tensor self, SymInt[] size) -> Tensor: the sum over the dimensions that a broadcast from `size` made.
 fn sum_to_size(a: Args<'_>) -> Result<Returns> {
     let (t, size) = (a.tensor(0)?, a.int_list(1)?);
+    if size.is_empty() {
+        return Ok(op::sum.call((t,))?.into());
+    }
     let extra = t.dim() as i64 - size.len() as i64;
     let fits = extra >= 0
         && t.sizes()[extra.max(0) as usize..].iter().zip(size).all(|(have, want)| have == want || *want == 1);

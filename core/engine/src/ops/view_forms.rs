@@ -36,6 +36,9 @@ pub(crate) fn register(r: &mut Registry) {
         let values = unsafe { at.as_slice::<i64>() };
         if at.dim() == 0 { sections(t, values[0], a.int(2)?) } else { indices(t, values, a.int(2)?) }
     });
+    r.implicit(op::linalg_diagonal, |a| {
+        Ok(op::diagonal.call((a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?))?.into())
+    });
     r.implicit(op::tensor_split_sections, |a| sections(a.tensor(0)?, a.int(1)?, a.int(2)?));
     r.implicit(op::tensor_split_indices, |a| indices(a.tensor(0)?, a.int_list(1)?, a.int(2)?));
     r.implicit(op::movedim_intlist, |a| movedim(a.tensor(0)?, a.int_list(1)?, a.int_list(2)?));
