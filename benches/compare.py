@@ -92,6 +92,11 @@ def group(pythons, name, only, samples):
     return rows
 
 
+def keeps_bytecode():
+    """The environment in which both sides start from bytecode: the first start writes it."""
+    return {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+
+
 def imports(pythons, only, samples):
     """The time of `import torch` in a new process: CPU time of the child."""
     case = "import torch (CPU time)"
@@ -101,7 +106,7 @@ def imports(pythons, only, samples):
     for turn in range(samples + 1):
         for i in (0, 1) if turn % 2 == 0 else (1, 0):
             before = os.times()
-            subprocess.run([pythons[i], "-c", "import torch"], check=True)
+            subprocess.run([pythons[i], "-c", "import torch"], check=True, env=keeps_bytecode())
             after = os.times()
             took = after.children_user + after.children_system - before.children_user - before.children_system
             if turn:
@@ -142,6 +147,8 @@ def write(path, tables, version, command):
         "",
         "Ours beside upstream in one run: both processes hold the same case and are timed in turn; shown are the",
         "medians and their ratio (below 1, ours is faster). One thread is timed by CPU time, more by the wall.",
+        "",
+        "Pyodide's numbers are in [pyodide.md](pyodide.md).",
         "",
         f"    {command}",
         "",
