@@ -117,6 +117,11 @@ def judge(function, call, device, unwritten=False):
     for g, w in zip(got, wanted, strict=True):
         if why := differs(g, w, next(errors, None) if isinstance(w, torch.Tensor) else None):
             return "wrong", why
+    if call["variant"] == "out":
+        # A storage that is empty before the call has no identity to record: it must be the result's afterwards.
+        given = {t.data_ptr() for t in tensors(kwargs["out"])}
+        strays = [t for t in tensors(result) if t.numel() and t.data_ptr() not in given]
+        return ("wrong", "a result is not the tensor given for it") if strays else ("pass", "")
     own = {s.data_ptr(): number for number, s in decoder.made.items() if s.nbytes()}
     for t, share in zip(tensors(result), call["shares"], strict=True):
         mine = own.get(t.untyped_storage().data_ptr()) if t.untyped_storage().nbytes() else None
