@@ -1,6 +1,6 @@
 //! Switches of autograd: grad mode and its kin, anomaly mode, inference mode.
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyNotImplementedError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -83,9 +83,13 @@ fn is_anomaly_check_nan_enabled() -> bool {
 
 #[pyfunction]
 #[pyo3(signature = (enabled, check_nan = true))]
-fn set_anomaly_enabled(enabled: bool, check_nan: bool) {
+fn set_anomaly_enabled(enabled: bool, check_nan: bool) -> PyResult<()> {
+    if enabled {
+        return Err(PyNotImplementedError::new_err("anomaly detection is not implemented in torchnative"));
+    }
     ANOMALY.store(enabled, Ordering::Relaxed);
     ANOMALY_NAN.store(check_nan, Ordering::Relaxed);
+    Ok(())
 }
 
 pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

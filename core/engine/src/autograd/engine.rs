@@ -133,22 +133,6 @@ impl Drop for Pass {
     }
 }
 
-/// A hook of anomaly mode: called with a node and the failure it raised, or with the gradients it made.
-pub trait Anomaly {
-    fn failed(&self, node: &Arc<Node>);
-    /// # Errors
-    /// A gradient holds NaN.
-    fn check(&self, node: &Arc<Node>, grads: &Grads) -> Result<()>;
-}
-/// Makes the watcher of a pass; `None` when anomaly mode is off.
-pub type AnomalyHook = fn() -> Option<Box<dyn Anomaly>>;
-static ANOMALY: std::sync::OnceLock<AnomalyHook> = std::sync::OnceLock::new();
-
-/// Installs what makes the anomaly watcher of a pass.
-pub fn set_anomaly_hook(f: AnomalyHook) {
-    let _ = ANOMALY.set(f);
-}
-
 /// Runs a backward pass; answers the gradients at `inputs` unless they are accumulated.
 ///
 /// # Errors
@@ -183,7 +167,6 @@ pub fn run(task: Task<'_>) -> Result<Vec<Option<Tensor>>> {
     let _pass = Pass::enter(keep_graph, needed);
     let _guard = tls::StateGuard::new();
     tls::set_grad_mode(create_graph);
-    let anomaly = ANOMALY.get().and_then(|f| f());
 
     let mut buffers: HashMap<Id, Grads> = HashMap::new();
     let mut queue = BinaryHeap::new();
@@ -219,18 +202,7 @@ pub fn run(task: Task<'_>) -> Result<Vec<Option<Tensor>>> {
             // Nothing wanted lies beyond.
             continue;
         }
-        let outputs = match call(&node, grads, keep_graph) {
-            Ok(outputs) => outputs,
-            Err(e) => {
-                if let Some(a) = &anomaly {
-                    a.failed(&node);
-                }
-                return Err(e);
-            }
-        };
-        if let Some(a) = &anomaly {
-            a.check(&node, &outputs)?;
-        }
+        let outputs = call(&node, grads, keep_graph)?;
         let edges = node.next_edges();
         check!(
             outputs.len() >= edges.len() || edges.is_empty(),

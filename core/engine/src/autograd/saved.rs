@@ -73,8 +73,6 @@ enum Data {
 pub struct SavedVariable {
     data: Data,
     version: u32,
-    /// Made by an in-place write to a view: the history is that of the base.
-    inplace_on_view: bool,
 }
 
 /// Upstream's text for a graph whose saved tensors are gone.
@@ -83,7 +81,8 @@ already been freed). Saved intermediate values of the graph are freed when you c
 retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors after calling backward.";
 
 impl SavedVariable {
-    /// Keeps a tensor. `is_output`: it is a result of the operation whose node keeps it.
+    /// Keeps a tensor. `is_output`: it is a result of the operation whose node keeps it; `inplace_on_view`: written through a view,
+    /// whose history is that of its base.
     ///
     /// # Errors
     /// Whatever a packing hook raises.
@@ -98,7 +97,6 @@ impl SavedVariable {
                 return Ok(SavedVariable {
                     data: Data::Packed { hooks, edge, output_nr, requires_grad, is_output },
                     version,
-                    inplace_on_view,
                 });
             }
         }
@@ -111,7 +109,7 @@ impl SavedVariable {
         } else {
             Data::Original(t.clone())
         };
-        Ok(SavedVariable { data, version, inplace_on_view })
+        Ok(SavedVariable { data, version })
     }
 
     /// The tensor, with its history; `node` is the node that keeps it.
@@ -176,11 +174,6 @@ impl SavedVariable {
             self.version
         );
         bail!(Runtime, "{message}")
-    }
-
-    /// Whether the tensor was saved by an in-place write through a view.
-    pub fn is_inplace_on_view(&self) -> bool {
-        self.inplace_on_view
     }
 
     /// Gives up the history of what is kept, so that a long chain is freed in a loop.

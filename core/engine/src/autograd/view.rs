@@ -1,8 +1,8 @@
 //! In-place writes through views.
 
-use super::{AutogradMeta, Edge, Grads, Kind, Node, TypeAndSize};
+use super::{AutogradMeta, Grads, Kind, Node, TypeAndSize};
 use crate::ivalue::IntList;
-use crate::{DType, Result, Tensor, check, op};
+use crate::{Result, Tensor, check, op};
 use std::sync::Arc;
 
 /// How a view was made, which decides whether it may be written in place.
@@ -38,7 +38,6 @@ impl Geometry {
 pub struct CopySlices {
     base: Geometry,
     view: Geometry,
-    base_dtype: DType,
     pub inner: Arc<Node>,
 }
 
@@ -74,7 +73,6 @@ impl CopySlices {
                 out.push(g);
             }
         }
-        let _ = self.base_dtype;
         Ok(out)
     }
 }
@@ -153,12 +151,7 @@ pub fn rebase_history(t: &Tensor, node: Arc<Node>) {
         Some(first) => *first = own,
         None => edges.push(own),
     }
-    let slices = CopySlices {
-        base: Geometry::of(&base),
-        view: Geometry::of(t),
-        base_dtype: base.dtype(),
-        inner: node,
-    };
+    let slices = CopySlices { base: Geometry::of(&base), view: Geometry::of(t), inner: node };
     let node = Node::new("CopySlices", Kind::CopySlices(slices), edges);
     node.add_input(Some(TypeAndSize::of(&base)));
     super::set_history(&base, node, 0);
@@ -180,9 +173,4 @@ pub(super) fn regenerated(t: &Tensor, base: &Tensor) -> Option<Arc<Node>> {
     m.output_nr = 0;
     m.attr_version = t.version();
     Some(node)
-}
-
-/// An edge to the node itself.
-pub fn edge_to(node: &Arc<Node>, input_nr: u32) -> Edge {
-    Edge { node: node.clone(), input_nr }
 }

@@ -33,7 +33,7 @@ pub(crate) fn register(r: &mut Registry) {
             grad = op::unsqueeze.call((&grad, dim))?;
             indices = op::unsqueeze.call((&indices, dim))?;
         }
-        Ok(op::scatter_add_.call((zeros(&grad, sizes)?, dim, indices, grad))?.into())
+        Ok(op::scatter_add.call((zeros(&grad, sizes)?, dim, indices, grad))?.into())
     });
 }
 

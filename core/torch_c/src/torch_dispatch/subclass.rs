@@ -31,6 +31,12 @@ fn policy(text: Option<&str>, device: bool, layout: bool) -> PyResult<HostPolicy
             )));
         }
     };
+    // A tensor's geometry and layout are read from its record everywhere: a class that answers for them would not be asked.
+    if sizes || strides || layout {
+        return Err(PyNotImplementedError::new_err(
+            "dispatch_sizes_strides_policy and dispatch_layout are not implemented in torchnative",
+        ));
+    }
     Ok(HostPolicy { sizes, strides, device, layout, ..HostPolicy::default() })
 }
 

@@ -202,10 +202,7 @@ fn angle_backward(a: &[Value]) -> Result<Value> {
 fn sgn_backward(a: &[Value]) -> Result<Value> {
     let (x, grad, sgn) = (a[0].tensor()?, a[1].tensor()?, a[2].tensor()?);
     if !x.dtype().is_complex() && !grad.dtype().is_complex() {
-        return Ok(op::_efficientzerotensor
-            .call((sgn.sizes(), sgn.dtype(), IValue::None, sgn.device()))
-            .or_else(|_| op::zeros_like.call((sgn,)))?
-            .into());
+        return Ok(zeros_like(sgn)?.into());
     }
     let abs = op::abs.call((x,))?;
     let along = op::mul_Tensor

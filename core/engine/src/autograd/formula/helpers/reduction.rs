@@ -56,17 +56,6 @@ pub const HELPERS: &[(&str, Helper)] = &[
         let share = op::div_Tensor.call((grad, op::sum.call((&mask,))?))?;
         Ok(op::mul_Tensor.call((mask, share))?.into())
     }),
-    ("value_selecting_reduction_backward", |a| {
-        // grad, dim, indices, sizes, keepdim
-        let (mut grad, dim, mut indices) = (a[0].tensor()?.clone(), a[1].int()?, a[2].tensor()?.clone());
-        let sizes = a[3].ints()?;
-        if !a[4].boolean()? && !sizes.is_empty() {
-            grad = op::unsqueeze.call((&grad, dim))?;
-            indices = op::unsqueeze.call((&indices, dim))?;
-        }
-        let zeros = op::zeros.call((sizes, grad.dtype(), IValue::None, grad.device()))?;
-        Ok(op::scatter_add.call((zeros, dim, indices, grad))?.into())
-    }),
     ("aminmax_backward", |a| {
         // self, dim, keepdim, grad_min, grad_max, min, max
         let this = a[0].tensor()?;
