@@ -1,0 +1,7 @@
+//! The `webgpu` device.
+//!
+//! The recorder plans work and owns the buffer pool; it writes a compact [`stream`] of commands that an executor drains, in
+//! process on wgpu natively, in a module of its own in the browser. Kernels are WGSL [`program::Program`]s.
+
+pub mod program;
+pub mod stream;
