@@ -220,6 +220,17 @@ fn thread_objects(py: Python<'_>) -> Bound<'_, PyDict> {
     OBJECTS.with_borrow_mut(|slot| slot.get_or_insert_with(|| PyDict::new(py).unbind()).bind(py).clone())
 }
 
+/// Runs `f` and puts the thread's objects back as they were: what a nested backward pass keeps and removes is its own.
+///
+/// # Errors
+/// What `f` raises, exhausted memory.
+pub fn keeping_thread_objects<T>(py: Python<'_>, f: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    let before = thread_objects(py).copy()?.unbind();
+    let result = f();
+    OBJECTS.with_borrow_mut(|slot| *slot = Some(before));
+    result
+}
+
 #[pyfunction]
 fn _stash_obj_in_tls(key: &str, object: &Bound<'_, PyAny>) -> PyResult<()> {
     thread_objects(object.py()).set_item(key, object)

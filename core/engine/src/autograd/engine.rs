@@ -359,6 +359,7 @@ pub(super) fn apply_node(node: &Arc<Node>, grads: Grads, needed: &dyn Fn(usize) 
         Kind::CopySlices(c) => c.apply(grads, needed),
         Kind::Host(h) => h.apply(node, grads),
         Kind::Error(message) => bail!(Runtime, "{message}"),
+        Kind::UndefinedGrad => Ok(Grads::from_elem(None, node.num_outputs())),
     }
 }
 

@@ -45,12 +45,27 @@ pub struct AutogradMeta {
 pub fn set_history(t: &Tensor, node: Arc<Node>, nr: u32) {
     let version = t.version();
     let m = t.autograd_meta_mut();
-    // A hook on the former value's gradient stays with the former node.
-    m.retained = None;
     m.attr_version = version;
+    let former = m.output_nr;
     m.output_nr = nr;
-    let old = m.grad_fn.replace(node);
+    let old = m.grad_fn.replace(node.clone());
+    if let Some(old) = &old
+        && !Arc::ptr_eq(old, &node)
+    {
+        moved(m, old, former, &node);
+    }
     drop(old);
+}
+
+/// A tensor got another maker: hooks on its former value's gradient stay with the former node, `retain_grad` follows the
+/// tensor.
+fn moved(m: &mut AutogradMeta, old: &Node, former: u32, new: &Node) {
+    let hooks = m.hooks.take();
+    if let Some(cell) = &m.retained {
+        old.hooks(|h| h.retained.remove(&former));
+        new.hooks(|h| h.retained.insert(m.output_nr, cell.clone()));
+    }
+    drop(hooks);
 }
 
 /// An alias of a tensor's data that shares its version counter and has no history. A tensor that the host answers for

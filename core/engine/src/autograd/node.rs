@@ -33,6 +33,8 @@ pub enum Kind {
     Host(Box<dyn HostBackward>),
     /// Raises `RuntimeError` when it is reached.
     Error(String),
+    /// Passes no gradient on (`torch._C._functions.UndefinedGrad`).
+    UndefinedGrad,
 }
 
 /// A derivative written in the host language.
@@ -205,7 +207,7 @@ impl Node {
             Kind::Formula(f) => f.release(),
             Kind::CopySlices(c) => c.inner.release(),
             Kind::Host(h) => h.release(),
-            Kind::AccumulateGrad(_) | Kind::Error(_) => {}
+            Kind::AccumulateGrad(_) | Kind::Error(_) | Kind::UndefinedGrad => {}
         }
     }
 

@@ -156,9 +156,7 @@ pub fn rebase_history(t: &Tensor, node: Arc<Node>) {
     node.add_input(Some(TypeAndSize::of(&base)));
     super::set_history(&base, node, 0);
     // The view's own history is that of a view of the new base; made when it is asked for.
-    let m = t.autograd_meta_mut();
-    m.grad_fn = None;
-    m.attr_version = u32::MAX;
+    t.autograd_meta_mut().attr_version = u32::MAX;
     let _ = t.grad_fn();
 }
 
@@ -169,8 +167,10 @@ pub(super) fn regenerated(t: &Tensor, base: &Tensor) -> Option<Arc<Node>> {
     let node = super::formula::as_strided_node(base, &g, edge);
     node.add_input(Some(TypeAndSize::of(t)));
     let m: &mut AutogradMeta = t.autograd_meta_mut();
-    m.grad_fn = Some(node.clone());
-    m.output_nr = 0;
+    let former = std::mem::replace(&mut m.output_nr, 0);
     m.attr_version = t.version();
+    if let Some(old) = m.grad_fn.replace(node.clone()) {
+        super::moved(m, &old, former, &node);
+    }
     Some(node)
 }

@@ -99,6 +99,8 @@ pub(super) fn inplace_or_view(op: &'static Operator, ks: DispatchKeySet, stack: 
         } else {
             inherited
         };
+        // A view in another dtype has no gradient and so no base.
+        let differentiable = op.id != Some(crate::op::view_dtype);
         let mut mark = |t: &Tensor| {
             if t.storage().ptr_eq(base.storage())
                 && !t.is_same(&base)
@@ -106,6 +108,9 @@ pub(super) fn inplace_or_view(op: &'static Operator, ks: DispatchKeySet, stack: 
                 && !t.is_inference()
             {
                 t.share_version(&base);
+                if !differentiable {
+                    return;
+                }
                 t.set_view_base(Some(base.view_base().cloned().unwrap_or_else(|| base.clone())));
                 if creation != CreationMeta::Default || base.version() != 0 {
                     let m = t.autograd_meta_mut();

@@ -1,6 +1,6 @@
 //! Small operators on tensors as such: filling, conversion, identity, geometry changes in place, triangles.
 
-use super::options::{fill, item};
+use super::options::{fill, first, item};
 use crate::dispatch::{
     DispatchKey, DispatchKeySet, Kernel, Operator, OutSpec, Registry, Returns, Specs, operator, redispatch,
     tls,
@@ -29,7 +29,11 @@ pub(crate) fn register(r: &mut Registry) {
     // Detaching is what it is above autograd: no graph, no differentiable view.
     operator(op::detach).register(DispatchKey::Autograd, Kernel::Boxed(std::sync::Arc::new(detach_below)));
     operator(op::detach_).register(DispatchKey::Autograd, Kernel::Args(detach_));
-    r.any_device(op::_local_scalar_dense, |a| Ok(item(a.tensor(0)?)?.into()));
+    r.any_device(op::_local_scalar_dense, |a| {
+        let t = a.tensor(0)?;
+        check!(t.numel() != 0, "_local_scalar_dense: Empty tensor not supported");
+        Ok(first(t)?.into())
+    });
     r.implicit(op::item, |a| {
         let t = a.tensor(0)?;
         check!(t.numel() == 1, "a Tensor with {} elements cannot be converted to Scalar", t.numel());
@@ -127,6 +131,7 @@ fn fill_tensor(a: Args<'_>) -> Result<Returns> {
         "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
         value.dim()
     );
+    memory::assert_no_internal_overlap(t)?;
     if !t.is_meta() {
         fill(t, item(value)?)?;
     }

@@ -4,7 +4,7 @@ use crate::dispatch::{Registry, Returns};
 use crate::dtype::convert as convert_element;
 use crate::iter::{TensorIterator, loops};
 use crate::ivalue::Args;
-use crate::tensor::{factory, shape};
+use crate::tensor::{factory, memory, shape};
 use crate::{Complex, DType, MemoryFormat, Result, Tensor, bail, check, dispatch, op};
 
 pub(crate) fn register(r: &mut Registry) {
@@ -128,7 +128,7 @@ pub fn contiguous(t: &Tensor) -> Result<Tensor> {
 /// copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)
 fn copy_(a: Args<'_>) -> Result<Returns> {
     let (dst, src) = (a.tensor(0)?, a.tensor(1)?);
-    crate::tensor::memory::assert_no_internal_overlap(dst)?;
+    memory::assert_no_internal_overlap(dst)?;
     if shape::broadcast(dst.sizes(), src.sizes())?[..] != *dst.sizes() {
         bail!(
             Runtime,
@@ -137,12 +137,13 @@ fn copy_(a: Args<'_>) -> Result<Returns> {
             &shape::broadcast(dst.sizes(), src.sizes())?[..]
         );
     }
-    // A source that shares memory in another layout is read before it is written.
+    // A source that shares memory in another layout, where this is not refused, is read before it is written.
     if dst.storage().ptr_eq(src.storage())
         && !dst.is_same(src)
         && !dst.is_meta()
-        && dst.strides() != src.strides()
+        && (dst.strides() != src.strides() || dst.storage_offset() != src.storage_offset())
     {
+        memory::assert_no_partial_overlap(dst, src)?;
         let temp = factory::empty_like(src, src.dtype(), MemoryFormat::Contiguous)?;
         copy_into(&temp, src)?;
         copy_into(dst, &temp)?;

@@ -206,6 +206,20 @@ fn keep_lazy_bits(t: &Tensor, out: Tensor) -> Result<Tensor> {
     contiguous(&out)
 }
 
+/// Upstream's warning before elements that share memory are written more than once.
+pub(crate) fn warn_expanded(t: &Tensor, name: &str, subscript: &str) -> Result<()> {
+    if memory::internal_overlap(t) != memory::Overlap::Yes {
+        return Ok(());
+    }
+    crate::warn::warn(
+        crate::warn::Category::User,
+        &format!(
+            "Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this operation. \
+             This also applies to advanced indexing e.g. {subscript}"
+        ),
+    )
+}
+
 /// `index_put_` without dispatch.
 ///
 /// # Errors
@@ -216,7 +230,7 @@ pub(crate) fn put(
     values: &Tensor,
     accumulate: bool,
 ) -> Result<()> {
-    memory::assert_no_internal_overlap(t)?;
+    warn_expanded(t, "index_put_", "tensor[indices] = tensor")?;
     check!(
         t.dtype() == values.dtype(),
         "Index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
@@ -235,6 +249,10 @@ pub(crate) fn put(
         return Ok(());
     }
     check!(!t.is_conj() && !t.is_neg(), NotImplemented; "index_put_ on a lazily conjugated or negated tensor");
+    memory::assert_no_overlap(t, &values)?;
+    for index in indices.iter().flatten() {
+        memory::assert_no_overlap(t, index)?;
+    }
     // A copy also when the values share memory with the target.
     let values = if values.storage().ptr_eq(t.storage()) {
         let copy = factory::empty(&p.sizes, t.dtype(), t.device())?;

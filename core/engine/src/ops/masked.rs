@@ -74,7 +74,7 @@ fn check_mask(mask: &Tensor) -> Result<()> {
 
 fn masked_fill_(t: &Tensor, mask: &Tensor, value: Scalar) -> Result<Returns> {
     check_mask(mask)?;
-    memory::assert_no_internal_overlap(t)?;
+    super::indexing::warn_expanded(t, "masked_fill_", "tensor[mask] = scalar")?;
     memory::assert_no_partial_overlap(t, mask)?;
     let broadcast = shape::broadcast(t.sizes(), mask.sizes())?;
     check!(

@@ -101,6 +101,14 @@ pub(crate) fn format_or_preserve(a: Args<'_>, i: usize) -> MemoryFormat {
 /// More or fewer elements than one, a dtype that is no number, no data.
 pub(crate) fn item(t: &Tensor) -> Result<Scalar> {
     check!(t.numel() == 1, "a Tensor with {} elements cannot be converted to Scalar", t.numel());
+    first(t)
+}
+
+/// The value of the first of some elements.
+///
+/// # Errors
+/// A dtype that is no number, no data.
+pub(crate) fn first(t: &Tensor) -> Result<Scalar> {
     check!(!t.is_meta(), "Tensor.item() cannot be called on meta tensors");
     let t = if t.is_conj() || t.is_neg() { super::copy::contiguous(t)? } else { t.clone() };
     // SAFETY: one element of the matched type.

@@ -88,6 +88,9 @@ fn set(t: &Tensor, g: Geometry) -> Result<Returns> {
 /// A shape of another number of elements, or one that would need a copy.
 pub(crate) fn view(t: &Tensor, size: &[i64]) -> Result<Tensor> {
     let sizes = shape::infer_size(size, t.numel())?;
+    if t.numel() == 0 {
+        shape::checked_contiguous_strides(&sizes)?;
+    }
     let Some(strides) = shape::view_strides(t.sizes(), t.strides(), &sizes) else {
         bail!(
             Runtime,
@@ -101,6 +104,9 @@ pub(crate) fn view(t: &Tensor, size: &[i64]) -> Result<Tensor> {
 fn reshape(a: Args<'_>) -> Result<Returns> {
     let t = a.tensor(0)?;
     let sizes = shape::infer_size(a.int_list(1)?, t.numel())?;
+    if t.numel() == 0 {
+        shape::checked_contiguous_strides(&sizes)?;
+    }
     if shape::view_strides(t.sizes(), t.strides(), &sizes).is_some() {
         return Ok(op::view.call((t, sizes))?.into());
     }

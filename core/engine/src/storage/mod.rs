@@ -132,6 +132,9 @@ impl Storage {
     /// # Errors
     /// When memory is exhausted, or the device has no allocator here.
     pub fn new(nbytes: u64, device: Device) -> Result<Storage> {
+        // There is one CPU and one meta device: an index given for them is dropped.
+        let device =
+            if device.is_cpu() || device.is_meta() { Device { index: -1, ..device } } else { device };
         let bytes = if device.is_cpu() {
             Bytes { data: allocate(nbytes)?, nbytes, owner: Owner::Heap(nbytes as usize) }
         } else if device.is_meta() {

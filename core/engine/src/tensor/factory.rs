@@ -7,7 +7,13 @@ use crate::{DType, Device, MemoryFormat, Result, Scalar, Storage, Tensor, check,
 
 /// Uninitialised, row-major.
 pub fn empty(sizes: &[i64], dtype: DType, device: Device) -> Result<Tensor> {
-    empty_strided_unchecked(sizes, shape::contiguous_strides(sizes), dtype, device)
+    // The size of the memory is judged first, as upstream does.
+    if !sizes.contains(&0) && sizes.iter().all(|s| *s > 0) {
+        let numel = sizes.iter().try_fold(1i64, |n, s| n.checked_mul(*s));
+        let nbytes = numel.and_then(|n| n.checked_mul(dtype.itemsize() as i64));
+        check!(nbytes.is_some(), "Storage size calculation overflowed with sizes={sizes:?}");
+    }
+    empty_strided_unchecked(sizes, shape::checked_contiguous_strides(sizes)?, dtype, device)
 }
 
 /// Uninitialised, of a memory format.
@@ -22,9 +28,9 @@ pub fn empty_format(sizes: &[i64], dtype: DType, device: Device, format: MemoryF
 pub fn empty_strided(sizes: &[i64], strides: &[i64], dtype: DType, device: Device) -> Result<Tensor> {
     check!(
         sizes.len() == strides.len(),
-        "mismatch in length of strides and shape (got {} strides for {} sizes)",
-        strides.len(),
-        sizes.len()
+        "dimensionality of sizes ({}) must match dimensionality of strides ({})",
+        sizes.len(),
+        strides.len()
     );
     check!(
         strides.iter().all(|&s| s >= 0),

@@ -106,7 +106,10 @@ pub fn resize(t: &Tensor, sizes: &[i64], strides: Option<&[i64]>) -> Result<()> 
         return Ok(());
     }
     check!(sizes.iter().all(|&s| s >= 0), "Trying to create tensor with negative dimension: {sizes:?}");
-    let strides = strides.map_or_else(|| shape::contiguous_strides(sizes), IntList::from_slice);
+    let strides = match strides {
+        Some(strides) => IntList::from_slice(strides),
+        None => shape::checked_contiguous_strides(sizes)?,
+    };
     let need = shape::storage_nbytes(sizes, &strides, t.itemsize(), t.storage_offset())?;
     if need > t.storage().size() {
         t.storage().resize(need)?;

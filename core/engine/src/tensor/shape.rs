@@ -14,6 +14,16 @@ pub fn contiguous_strides(sizes: &[i64]) -> IntList {
     strides
 }
 
+/// Row-major strides of a tensor that is made or viewed.
+///
+/// # Errors
+/// A stride that does not fit 64 bits.
+pub fn checked_contiguous_strides(sizes: &[i64]) -> Result<IntList> {
+    let fits = sizes.iter().skip(1).rev().try_fold(1i64, |acc, s| acc.checked_mul((*s).max(1)));
+    check!(fits.is_some(), "Stride calculation overflowed");
+    Ok(contiguous_strides(sizes))
+}
+
 /// Strides of a channels-last tensor of 4 (NCHW) or 5 (NCDHW) dimensions.
 pub fn channels_last_strides(sizes: &[i64]) -> IntList {
     let mut strides = IntList::from_elem(1, sizes.len());
@@ -32,7 +42,7 @@ pub fn channels_last_strides(sizes: &[i64]) -> IntList {
 /// When the format does not fit the number of dimensions.
 pub fn strides_for(sizes: &[i64], format: MemoryFormat) -> Result<IntList> {
     match format {
-        MemoryFormat::Contiguous => Ok(contiguous_strides(sizes)),
+        MemoryFormat::Contiguous => checked_contiguous_strides(sizes),
         MemoryFormat::ChannelsLast => {
             check!(sizes.len() == 4, "required rank 4 tensor to use channels_last format");
             Ok(channels_last_strides(sizes))

@@ -71,7 +71,7 @@ impl ImperativeEngine {
                 edges.push(input_edge(&input, accumulate_grad, &mut kept)?);
             }
             let task = Task { roots, keep_graph, create_graph, inputs: &edges, accumulate: accumulate_grad };
-            let grads = run(task).into_py()?;
+            let grads = crate::misc::keeping_thread_objects(py, || run(task).into_py())?;
             drop(kept);
             if inputs.is_none() || accumulate_grad {
                 return Ok(PyTuple::empty(py).into_any());

@@ -12,7 +12,7 @@ use std::any::Any;
 use std::sync::Arc;
 use torchnative_engine::IValue;
 use torchnative_engine::autograd::formula::Value;
-use torchnative_engine::autograd::{Edge, Kind, Node};
+use torchnative_engine::autograd::{Edge, Kind, Node, TypeAndSize, record, set_history};
 
 /// The base of all node classes. Its instances borrow nothing: they keep their node.
 #[pyclass(name = "_Node", module = "torch._C._functions", subclass, weakref, frozen)]
@@ -271,7 +271,6 @@ impl DelayedError {
     }
     #[pyo3(signature = (*tensors))]
     fn __call__<'py>(&self, tensors: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
-        use torchnative_engine::autograd::{TypeAndSize, record, set_history};
         let py = tensors.py();
         let mut inputs = Vec::new();
         for t in tensors.iter() {
@@ -298,11 +297,42 @@ impl DelayedError {
     }
 }
 
+/// Hands a tensor on whose gradient will not arrive: `gradcheck` tries derivatives with it.
+#[pyclass(module = "torch._C._functions", frozen)]
+struct UndefinedGrad;
+
+#[pymethods]
+impl UndefinedGrad {
+    #[new]
+    fn new() -> Self {
+        UndefinedGrad
+    }
+    #[pyo3(signature = (*tensors))]
+    fn __call__<'py>(&self, tensors: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+        if tensors.len() != 1 {
+            return Err(PyTypeError::new_err(format!("expected 1 arguments, got {} instead", tensors.len())));
+        }
+        let py = tensors.py();
+        let Some(t) = super::grad_from_py(&tensors.get_item(0)?, "UndefinedGrad")? else {
+            return Ok(py.None().into_bound(py));
+        };
+        let edge = record::gradient_edge(&t);
+        let alias = torchnative_engine::op::detach.call((&t,)).into_py()?;
+        if edge.is_some() {
+            let node = Node::new("UndefinedGradBackward", Kind::UndefinedGrad, vec![edge]);
+            let nr = node.add_input(Some(TypeAndSize::of(&alias)));
+            set_history(&alias, node, nr);
+        }
+        crate::tensor::object::wrap(py, alias)
+    }
+}
+
 pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     let functions = functions(py)?;
     functions.dict().set_item("__getattr__", wrap_pyfunction!(__getattr__, &functions)?)?;
     functions.dict().set_item("DelayedError", py.get_type::<DelayedError>())?;
+    functions.dict().set_item("UndefinedGrad", py.get_type::<UndefinedGrad>())?;
     Ok(())
 }
 

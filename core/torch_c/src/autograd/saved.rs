@@ -1,14 +1,15 @@
 //! `torch.autograd.graph.saved_tensors_hooks`: pairs of functions that pack saved tensors and take them back.
 
 use super::in_python;
-use crate::error;
+use crate::error::{self, IntoPy};
 use crate::tensor::object;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::cell::RefCell;
 use std::sync::Arc;
 use torchnative_engine::Tensor;
-use torchnative_engine::autograd::saved::{SavedHooks, set_pack_hook};
+use torchnative_engine::autograd::saved::{SavedHooks, SavedVariable, set_pack_hook};
+use torchnative_engine::autograd::{Kind, Node};
 
 #[derive(Default)]
 struct State {
@@ -131,6 +132,45 @@ fn _top_saved_tensors_default_hooks(
     })
 }
 
+/// A tensor kept as an operation keeps its inputs: by the saved-tensor hooks, with a check that it was not written since.
+#[pyclass(module = "torch._C._autograd", frozen)]
+struct SavedTensor {
+    saved: SavedVariable,
+    is_output: bool,
+}
+
+#[pymethods]
+impl SavedTensor {
+    #[new]
+    fn new() -> PyResult<Self> {
+        Err(error::runtime("Trying to create a SavedTensor object from Python is forbidden."))
+    }
+    /// The tensor, with its history.
+    fn unpack(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        if self.is_output {
+            // It was kept for a node that does not exist.
+            return Err(error::runtime(
+                "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not supported, please use \
+                 out-of-place `.detach()` instead",
+            ));
+        }
+        let nobody = Node::new("SavedTensor", Kind::Error(String::new()), Vec::new());
+        Ok(object::wrap(py, self.saved.unpack(&nobody).into_py()?)?.unbind())
+    }
+}
+
+#[pyfunction]
+#[pyo3(signature = (tensor, is_output, is_inplace_on_view = false))]
+fn _make_saved_tensor(
+    tensor: &Bound<'_, PyAny>,
+    is_output: bool,
+    is_inplace_on_view: bool,
+) -> PyResult<SavedTensor> {
+    let t = object::get(tensor).ok_or_else(|| PyTypeError::new_err("_make_saved_tensor expects a Tensor"))?;
+    let saved = SavedVariable::new(t, is_output, is_inplace_on_view).into_py()?;
+    Ok(SavedTensor { saved, is_output })
+}
+
 pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
     set_pack_hook(pack);
     let m = crate::surface::find(module.py(), "torch._C._autograd")?;
@@ -143,8 +183,10 @@ pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(_saved_tensors_hooks_get_disabled_error_message, &m)?,
         wrap_pyfunction!(_saved_tensors_hooks_set_tracing, &m)?,
         wrap_pyfunction!(_top_saved_tensors_default_hooks, &m)?,
+        wrap_pyfunction!(_make_saved_tensor, &m)?,
     ] {
         m.add_function(f)?;
     }
+    m.add_class::<SavedTensor>()?;
     Ok(())
 }

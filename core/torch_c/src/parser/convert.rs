@@ -213,7 +213,7 @@ pub fn convert(name: &str, p: &Parameter, o: &Bound<'_, PyAny>) -> PyResult<IVal
             None => return Err(PyTypeError::new_err("expected a torch.dtype")),
         },
         Kind::Layout => layout::layout_from_py(o).map_or(IValue::None, IValue::Layout),
-        Kind::Device => match device::from_py(o)? {
+        Kind::Device => match device::usable_from_py(o)? {
             Some(d) => IValue::Device(d),
             None => return Err(PyRuntimeError::new_err("expected a device")),
         },

@@ -106,7 +106,7 @@ impl To {
         }
         // A text that names no device is an error of its own, once the call is known to mean this signature.
         if let Some(value) = device_given {
-            to.device = device::from_py(value)?;
+            to.device = device::usable_from_py(value)?;
         }
         Ok(Some(to))
     }

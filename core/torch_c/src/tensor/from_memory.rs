@@ -102,7 +102,7 @@ impl<'a, 'py> Given<'a, 'py> {
     }
     fn device(&self) -> PyResult<Option<Device>> {
         self.get("device")
-            .map(|o| device::from_py(o)?.ok_or_else(|| self.must_be("device", "torch.device", o)))
+            .map(|o| device::usable_from_py(o)?.ok_or_else(|| self.must_be("device", "torch.device", o)))
             .transpose()
     }
     fn flag(&self, name: &str) -> PyResult<Option<bool>> {

@@ -158,7 +158,7 @@ pub fn make(
         return Err(mismatch(args, &named));
     }
     if let Some(d) = &given_device {
-        let Some(d) = device::from_py(d)? else { return Err(mismatch(args, &named)) };
+        let Some(d) = device::usable_from_py(d)? else { return Err(mismatch(args, &named)) };
         if d.ty != what.device {
             return Err(error::runtime(format!(
                 "legacy constructor expects device type: {} but device type: {} was passed",

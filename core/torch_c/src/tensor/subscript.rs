@@ -6,11 +6,11 @@ use crate::torch_function;
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyEllipsis, PyList, PySlice, PyTuple};
+use pyo3::types::{PyBool, PyComplex, PyEllipsis, PyFloat, PyList, PySlice, PyTuple};
 use std::ffi::c_int;
 use std::ptr;
 use torchnative_engine::tensor::factory;
-use torchnative_engine::{DType, IValue, Scalar, Tensor, op};
+use torchnative_engine::{DType, IValue, Tensor, op};
 
 pub(super) unsafe extern "C" fn length(object: *mut ffi::PyObject) -> ffi::Py_ssize_t {
     // SAFETY: called with the GIL held and a live object.
@@ -81,10 +81,23 @@ pub(super) unsafe extern "C" fn set_item(
             return Ok(());
         }
         let t = object::get(&slf).ok_or_else(|| PyTypeError::new_err("the tensor is not initialised"))?;
+        let number = match object::get(&v) {
+            Some(_) => None,
+            // Upstream takes NumPy's integers and booleans for numbers here, its floats not.
+            None => value::scalar_from_py(&v)?.filter(|s| {
+                s.is_integral()
+                    || s.is_bool()
+                    || v.is_instance_of::<PyFloat>()
+                    || v.is_instance_of::<PyComplex>()
+            }),
+        };
         let source = match object::get(&v) {
             Some(s) => s.clone(),
-            None => match value::scalar_from_py(&v)? {
-                Some(s) => factory::scalar_tensor(s, assign_dtype(t.dtype(), s)).into_py()?,
+            None => match number {
+                Some(s) => {
+                    let source = factory::empty(&[], t.dtype(), t.device()).into_py()?;
+                    op::fill__Scalar.call((&source, s)).into_py()?
+                }
                 None => {
                     return Err(PyTypeError::new_err(format!(
                         "can't assign a {} to a torch.{}Tensor",
@@ -96,6 +109,10 @@ pub(super) unsafe extern "C" fn set_item(
         };
         let (view, tensors) = apply(t, &key, false)?;
         match tensors {
+            // A number fills also what shares its memory with itself.
+            None if object::get(&v).is_none() => {
+                op::fill__Scalar.call((&view, number.expect("a number made the source"))).into_py()?;
+            }
             None => {
                 let source = strip_leading_ones(&source, view.dim())?;
                 op::copy_.call((&view, &source)).into_py()?;
@@ -118,10 +135,6 @@ pub(super) unsafe extern "C" fn set_item(
             -1
         }
     }
-}
-
-fn assign_dtype(target: DType, s: Scalar) -> DType {
-    if s.is_complex() && !target.is_complex() { DType::ComplexDouble } else { target }
 }
 
 /// Assigning `[1, 1, n]` to `[n]` drops the leading ones (`slicePrefix1sSize`).

@@ -38,3 +38,8 @@ pub fn fresh(make: impl FnOnce() -> PyResult<Tensor>) -> PyResult<Tensor> {
     };
     op::lift_fresh.call((made,)).into_py()
 }
+
+/// Whether tensors are only pretended here: a `FakeTensorMode` is on.
+pub fn pretending(py: Python<'_>) -> bool {
+    stack::get(py, 0).is_some()
+}

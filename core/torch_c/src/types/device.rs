@@ -40,6 +40,25 @@ pub fn from_py(object: &Bound<'_, PyAny>) -> PyResult<Option<Device>> {
     Ok(None)
 }
 
+/// What a device argument of a function that makes tensors may be: as `from_py`, and the device's module says first whether it
+/// can be used (`torch.cuda._lazy_init`), unless tensors are only pretended (`FakeTensorMode`).
+///
+/// # Errors
+/// What the device's module raises, `AssertionError` for `cuda`.
+pub fn usable_from_py(object: &Bound<'_, PyAny>) -> PyResult<Option<Device>> {
+    let device = from_py(object)?;
+    let module = match device.map(|d| d.ty) {
+        Some(DeviceType::Cuda) => "torch.cuda",
+        Some(DeviceType::Xpu) => "torch.xpu",
+        Some(DeviceType::Mtia) => "torch.mtia",
+        _ => return Ok(device),
+    };
+    if !crate::torch_dispatch::pretending(object.py()) {
+        object.py().import(module)?.call_method0("_lazy_init")?;
+    }
+    Ok(device)
+}
+
 /// Parses a device string, the name of the out-of-tree device included.
 pub fn parse(text: &str) -> PyResult<Device> {
     let renamed = crate::accelerator::privateuse1_name();
