@@ -258,6 +258,22 @@ fn _remove_obj_from_tls(py: Python<'_>, key: &str) -> PyResult<()> {
     objects.del_item(key)
 }
 
+thread_local! {
+    static EXEC_GROUP: RefCell<Option<Py<PyAny>>> = const { RefCell::new(None) };
+}
+
+/// Keeps the group of backward passes that share what checkpoints recompute (`GraphExecGroup`).
+#[pyfunction]
+fn _set_graph_exec_group(group: Option<Py<PyAny>>) {
+    let old = EXEC_GROUP.with_borrow_mut(|slot| std::mem::replace(slot, group));
+    drop(old);
+}
+
+#[pyfunction]
+fn _get_graph_exec_group(py: Python<'_>) -> Option<Py<PyAny>> {
+    EXEC_GROUP.with_borrow(|slot| slot.as_ref().map(|group| group.clone_ref(py)))
+}
+
 // --- Worker processes of data loaders.
 
 thread_local! {
@@ -362,6 +378,8 @@ pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(_jit_set_profiling_executor, module)?,
         wrap_pyfunction!(_jit_set_profiling_mode, module)?,
         wrap_pyfunction!(_stash_obj_in_tls, module)?,
+        wrap_pyfunction!(_set_graph_exec_group, module)?,
+        wrap_pyfunction!(_get_graph_exec_group, module)?,
         wrap_pyfunction!(_get_obj_in_tls, module)?,
         wrap_pyfunction!(_is_key_in_tls, module)?,
         wrap_pyfunction!(_remove_obj_from_tls, module)?,

@@ -1,10 +1,11 @@
 //! Gradients of convolutions, by convolutions and products of windows.
 
 use crate::dispatch::{Registry, Returns};
-use crate::ivalue::{IValue, IntList};
+use crate::ivalue::{Args, IValue, IntList};
 use crate::{DType, MemoryFormat, Result, Tensor, op};
 
 pub(crate) fn register(r: &mut Registry) {
+    r.implicit(op::_convolution_double_backward, double_backward);
     r.explicit(op::convolution_backward, |a| {
         let bias = a.0[3].opt_int_list()?.is_some();
         let c = Conv {
@@ -16,6 +17,86 @@ pub(crate) fn register(r: &mut Registry) {
         };
         backward(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, bias, &c, a.bool_list(10)?)
     });
+}
+
+/// _convolution_double_backward(Tensor? ggI, Tensor? ggW, Tensor? ggb, Tensor gO, Tensor weight, Tensor self, SymInt[] stride,
+/// SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) ->
+/// (Tensor, Tensor, Tensor): the gradients of `gO`, `weight` and `self`, whose order in the result is `gO`, `self`, `weight`.
+///
+/// A convolution is linear in its input and in its weight, and so are its derivatives in the incoming gradient: the derivative
+/// of `<ggI, dI>` is that of `<conv(ggI, weight), gO>`, the derivative of `<ggW, dW>` that of `<conv(self, ggW), gO>`.
+fn double_backward(a: Args<'_>) -> Result<Returns> {
+    let (gg_input, gg_weight, gg_bias) = (a.opt_tensor(0), a.opt_tensor(1), a.opt_tensor(2));
+    let (grad, weight, x) = (a.tensor(3)?, a.tensor(4)?, a.tensor(5)?);
+    let mask = a.bool_list(12)?;
+    let list = |i: usize| Ok::<_, crate::Error>(IntList::from_slice(a.int_list(i)?));
+    let (stride, padding, dilation, extra) = (list(6)?, list(7)?, list(8)?, list(10)?);
+    let (transposed, groups) = (a.bool(9)?, a.int(11)?);
+    let convolve = |x: &Tensor, w: &Tensor, bias: Option<&Tensor>| {
+        op::convolution.call((
+            x,
+            w,
+            bias.map_or(IValue::None, IValue::from),
+            stride.clone(),
+            padding.clone(),
+            dilation.clone(),
+            transposed,
+            extra.clone(),
+            groups,
+        ))
+    };
+    let back = |x: &Tensor, w: &Tensor, which: usize| -> Result<IValue> {
+        let mut out = op::convolution_backward.call_all((
+            grad,
+            x,
+            w,
+            IValue::None,
+            stride.clone(),
+            padding.clone(),
+            dilation.clone(),
+            transposed,
+            extra.clone(),
+            groups,
+            IValue::BoolList(vec![which == 0, which == 1, false]),
+        ))?;
+        Ok(out.swap_remove(which))
+    };
+    let mut out = [IValue::None, IValue::None, IValue::None];
+    if mask[0] {
+        let mut sum = match gg_input {
+            Some(gg) => Some(convolve(gg, weight, gg_bias)?),
+            None => None,
+        };
+        if let Some(gg) = gg_weight {
+            let bias = if sum.is_none() { gg_bias } else { None };
+            let part = convolve(x, gg, bias)?;
+            sum = Some(match sum {
+                Some(sum) => op::add_Tensor.call((sum, part))?,
+                None => part,
+            });
+        }
+        out[0] = match (sum, gg_bias) {
+            (Some(sum), _) => sum.into(),
+            (None, Some(bias)) => {
+                let mut sizes = IntList::from_elem(1, grad.dim());
+                sizes[1] = bias.numel();
+                let wide = op::view.call((bias, sizes))?;
+                op::expand.call((wide, IntList::from_slice(grad.sizes())))?.into()
+            }
+            (None, None) => IValue::None,
+        };
+    }
+    if mask[1]
+        && let Some(gg) = gg_weight
+    {
+        out[1] = back(x, gg, 0)?;
+    }
+    if mask[2]
+        && let Some(gg) = gg_input
+    {
+        out[2] = back(gg, weight, 1)?;
+    }
+    Ok(Returns(out.into_iter().collect()))
 }
 
 /// One value for each spatial dimension.

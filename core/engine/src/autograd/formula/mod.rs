@@ -100,14 +100,20 @@ impl Formula {
     pub fn save_outputs(&self, signature: &Signature, stack: &Stack, inplace: bool) -> Result<()> {
         for k in self.derivative.keeps.iter().filter(|k| k.is_output) {
             let returns = &signature.schema.returns;
-            let i = k
-                .source
-                .strip_prefix("result")
-                .map(|n| n.parse().unwrap_or(0))
-                .or_else(|| returns.iter().position(|r| r.name == k.source))
-                .unwrap_or(0);
-            let Some(v) = stack.get(i) else {
-                bail!(Internal, "{} has no result {}", self.op.qualified_name(), k.source);
+            let result = |name: &str| {
+                let number = |n: &str| if n.is_empty() { Some(0) } else { n.parse().ok() };
+                let i = name
+                    .strip_prefix("result")
+                    .and_then(number)
+                    .or_else(|| returns.iter().position(|r| r.name == name));
+                // An operator that works in place returns its argument, by that name.
+                i.or((name == "self").then_some(0)).and_then(|i| stack.get(i))
+            };
+            let Some(v) = result(k.source) else {
+                // A property of a result.
+                let value = eval::property(k.source, &|name| result(name).cloned())?;
+                self.keep(k.name, Kept::Value(value));
+                continue;
             };
             let on_view = inplace && v.opt_tensor().is_some_and(|t| t.view_base().is_some());
             let kept = self.kept_value(v, true, false, on_view)?;
@@ -186,10 +192,13 @@ impl Formula {
             bail!(Runtime, "{RELEASED}");
         }
         let mut out = Grads::from_elem(None, node.num_outputs());
-        let any = grads.iter().any(Option::is_some);
+        // Nothing comes of gradients that did not arrive.
+        if grads.iter().all(Option::is_none) {
+            return Ok(out);
+        }
         for clause in &self.derivative.clauses {
             let wants: Vec<bool> = clause.inputs.iter().map(|i| self.range(i).any(needed)).collect();
-            if !wants.contains(&true) || (!any && clause.inputs.len() == 1) {
+            if !wants.contains(&true) {
                 continue;
             }
             let scope = eval::Scope { formula: self, node, grads: &grads, mask: &wants };

@@ -1,7 +1,9 @@
 //! The functions that upstream's formulas call beside operators, under their upstream names. Each is written with
 //! dispatched operators, so that it can be differentiated again.
 
+mod double;
 mod elementwise;
+mod linalg;
 mod linear;
 mod norm;
 mod reduction;
@@ -17,8 +19,16 @@ use std::sync::LazyLock;
 pub type Helper = fn(&[Value]) -> Result<Value>;
 
 static HELPERS: LazyLock<HashMap<&'static str, Helper>> = LazyLock::new(|| {
-    let families: [&[(&'static str, Helper)]; 6] =
-        [BASIC, elementwise::HELPERS, linear::HELPERS, norm::HELPERS, reduction::HELPERS, shape::HELPERS];
+    let families: [&[(&'static str, Helper)]; 8] = [
+        BASIC,
+        double::HELPERS,
+        elementwise::HELPERS,
+        linalg::HELPERS,
+        linear::HELPERS,
+        norm::HELPERS,
+        reduction::HELPERS,
+        shape::HELPERS,
+    ];
     families.into_iter().flatten().copied().collect()
 });
 
