@@ -55,7 +55,9 @@ pub(crate) fn register(r: &mut Registry) {
             Ok((out[0].clone(), out[1].clone()).into())
         })
         .implicit(op::linalg_eigvalsh, |a| {
-            Ok(op::_linalg_eigh.call((a.tensor(0)?, a.str(1)?, false))?.into())
+            // The gradient needs the vectors.
+            let vectors = needs_gradient(a.tensor(0)?);
+            Ok(op::_linalg_eigh.call_all((a.tensor(0)?, a.str(1)?, vectors))?[0].tensor()?.into())
         })
         .structured(op::_linalg_svd, svd_meta, svd)
         .implicit(op::linalg_svd, |a| {
@@ -63,9 +65,14 @@ pub(crate) fn register(r: &mut Registry) {
             Ok(Returns(out.into_iter().collect()))
         })
         .implicit(op::linalg_svdvals, |a| {
-            let out = op::_linalg_svd.call_all((a.tensor(0)?, false, false))?;
+            let vectors = needs_gradient(a.tensor(0)?);
+            let out = op::_linalg_svd.call_all((a.tensor(0)?, false, vectors))?;
             Ok(out[1].tensor()?.into())
         });
+}
+
+fn needs_gradient(t: &Tensor) -> bool {
+    t.requires_grad() && crate::dispatch::tls::grad_mode()
 }
 
 /// Rows and columns of a batch of matrices.

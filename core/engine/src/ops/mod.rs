@@ -33,6 +33,7 @@ mod indexing;
 #[cfg(test)]
 mod indexing_tests;
 mod linalg;
+mod linalg_forms;
 mod linear;
 mod loss;
 mod masked;
@@ -135,6 +136,7 @@ pub fn register_all() {
         conv_backward::register(r);
         tensor_forms::register(r);
         linalg::register(r);
+        linalg_forms::register(r);
         rnn::register(r);
         einsum::register(r);
         loss::register(r);

@@ -15,6 +15,28 @@ pub const HELPERS: &[(&str, Helper)] = &[
     ("linalg_qr_backward", qr),
     ("linalg_eig_backward", eig),
     ("svd_backward", svd),
+    ("pinv_backward", pinv),
+    ("cholesky_solve_backward", |a| {
+        // grad, self, input2, result, upper, mask
+        let (grad, factor, x, upper) = (a[0].tensor()?, a[2].tensor()?, a[3].tensor()?, a[4].boolean()?);
+        let mask = super::elementwise::bools(&a[5])?;
+        let to_self = op::cholesky_solve.call((grad, factor, upper))?;
+        let to_factor = if mask[1] {
+            let outer = product(&to_self, &mH(x)?)?;
+            let outer = add(&outer, &mH(&outer)?)?;
+            Some(neg(if upper { product(factor, &outer)? } else { product(&outer, factor)? })?)
+        } else {
+            None
+        };
+        Ok(Value::Tuple(vec![value(mask[0].then_some(to_self)), value(to_factor)]))
+    }),
+    ("cholesky_inverse_backward", |a| {
+        // grad, self, upper, result
+        let (grad, factor, upper, inverse) =
+            (a[0].tensor()?, a[1].tensor()?, a[2].boolean()?, a[3].tensor()?);
+        let outer = product(&product(inverse, &add(grad, &mH(grad)?)?)?, inverse)?;
+        Ok(neg(if upper { product(factor, &outer)? } else { product(&outer, factor)? })?.into())
+    }),
 ];
 
 fn add(a: &Tensor, b: &Tensor) -> Result<Tensor> {
@@ -284,4 +306,22 @@ fn svd(a: &[Value]) -> Result<Value> {
         out = add(&out, &product(u, &outside)?)?;
     }
     Ok(out.into())
+}
+
+/// grad, pinv(A), A: `-(P gA^H P)^H` and, on the side where the matrix is longer, what leaves its range.
+fn pinv(a: &[Value]) -> Result<Value> {
+    let (grad, p, m) = (a[0].tensor()?, a[1].tensor()?, a[2].tensor()?);
+    let (gh, ph) = (mH(grad)?, mH(p)?);
+    if m.sizes()[m.dim() - 2] <= m.sizes()[m.dim() - 1] {
+        let k = product(&gh, p)?;
+        let kph = product(&k, &ph)?;
+        let within = sub(&sub(&kph, &product(&product(m, p)?, &kph)?)?, &mH(&product(p, &k)?)?)?;
+        let outside = product(&product(&ph, p)?, &sub(&gh, &product(&k, m)?)?)?;
+        return Ok(add(&within, &outside)?.into());
+    }
+    let k = product(p, &gh)?;
+    let phk = product(&ph, &k)?;
+    let within = sub(&sub(&phk, &product(&product(&phk, p)?, m)?)?, &mH(&product(&k, p)?)?)?;
+    let outside = product(&sub(&gh, &product(m, &k)?)?, &product(p, &ph)?)?;
+    Ok(add(&within, &outside)?.into())
 }
