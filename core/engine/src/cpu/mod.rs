@@ -4,6 +4,7 @@ pub(crate) mod attention;
 pub(crate) mod complex;
 pub(crate) mod conv;
 pub(crate) mod dense;
+pub(crate) mod fft;
 pub(crate) mod gamma;
 pub(crate) mod gather;
 pub(crate) mod gemm;

@@ -24,6 +24,7 @@ mod einsum;
 pub(crate) mod elements;
 mod embedding_bag;
 mod factories;
+mod fft;
 mod fold;
 mod foreach;
 mod grid;
@@ -137,6 +138,7 @@ pub fn register_all() {
         tensor_forms::register(r);
         linalg::register(r);
         linalg_forms::register(r);
+        fft::register(r);
         rnn::register(r);
         einsum::register(r);
         loss::register(r);

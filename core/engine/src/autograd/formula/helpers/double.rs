@@ -81,6 +81,42 @@ pub const HELPERS: &[(&str, Helper)] = &[
     ("scatter_reduce_backward", scatter_reduce),
     ("_euclidean_dist_backward", euclidean_dist),
     ("polar_backward", polar),
+    ("fft_r2c_backward", |a| {
+        // grad, dim, normalization, onesided, size of the last dimension
+        let (grad, dims, size) = (a[0].tensor()?, a[1].ints()?, a[4].int()?);
+        let last = dims[dims.len() - 1];
+        let mut grad = grad.clone();
+        if a[3].boolean()? && grad.size(last)? < size {
+            // The half that was left out is zero in the gradient.
+            let rank = grad.dim();
+            let d = crate::tensor::shape::wrap_dim(last, rank)?;
+            let mut pad = IntList::from_elem(0, 2 * (rank - d));
+            let end = pad.len() - 1;
+            pad[end] = size - grad.size(last)?;
+            grad = op::constant_pad_nd.call((grad, pad))?;
+        }
+        let back = op::_fft_c2c.call((grad, dims, a[2].int()?, false))?;
+        Ok(op::real.call((back,))?.into())
+    }),
+    ("fft_c2r_backward", |a| {
+        // grad, dim, normalization
+        let (grad, dims) = (a[0].tensor()?, a[1].ints()?);
+        let last = dims[dims.len() - 1];
+        let half = op::_fft_r2c.call((grad, dims, a[2].int()?, true))?;
+        let (n, k) = (grad.size(last)?, half.size(last)?);
+        if n <= k {
+            return Ok(half.into());
+        }
+        // What has a mirror image counts twice.
+        let d = crate::tensor::shape::wrap_dim(last, half.dim())?;
+        let mut sizes = IntList::from_elem(1, half.dim());
+        sizes[d] = k;
+        let places = op::arange.call((Scalar::Int(k), crate::DType::Long, IValue::None, half.device()))?;
+        let mirrored = op::logical_and
+            .call((op::ge_Scalar.call((&places, 1))?, op::le_Scalar.call((&places, n - k))?))?;
+        let twice = op::add_Scalar.call((op::to_dtype.call((mirrored, grad.dtype()))?, 1))?;
+        Ok(mul(&half, &op::view.call((twice, sizes))?)?.into())
+    }),
 ];
 
 fn add(a: &Tensor, b: &Tensor) -> Result<Tensor> {
