@@ -182,6 +182,7 @@ fn points(sizes: &[i64], dims: &[usize]) -> i64 {
 }
 
 /// The elements of a row-major tensor as reals, two for each complex one.
+#[allow(clippy::mut_from_ref)] // A tensor is a handle: its memory is apart from it.
 fn reals<T>(t: &Tensor) -> &mut [T] {
     let n = t.numel() as usize * t.itemsize() / size_of::<T>();
     // SAFETY: row-major, of this type or complex of it, not shared.
