@@ -1,5 +1,6 @@
 //! `copy_`, `_to_copy`, `clone`: moving and converting data.
 
+use super::transfer;
 use crate::dispatch::{Registry, Returns};
 use crate::dtype::convert as convert_element;
 use crate::iter::{TensorIterator, loops};
@@ -32,6 +33,9 @@ pub fn copy_into(dst: &Tensor, src: &Tensor) -> Result<()> {
     }
     if dst.numel() == 0 {
         return Ok(());
+    }
+    if !dst.is_cpu() || !src.is_cpu() {
+        return transfer::copy(dst, src);
     }
     if dst.dtype() == src.dtype()
         && dst.is_contiguous()

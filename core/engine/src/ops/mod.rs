@@ -62,6 +62,7 @@ mod sort;
 mod statistics;
 mod storage;
 mod tensor_forms;
+mod transfer;
 mod transformer;
 mod unary;
 mod unique;

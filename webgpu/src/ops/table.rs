@@ -1,0 +1,69 @@
+//! The expressions of the pointwise operators.
+
+use super::pointwise::Body;
+
+/// One operator's expressions. The numbers of inputs and of scalars, and whether the answer is a bool, are what the tests
+/// make a program from; in use they come with the call.
+#[cfg_attr(not(test), allow(dead_code, reason = "read by the tests"))]
+pub struct Entry {
+    pub name: &'static str,
+    pub inputs: usize,
+    pub numbers: usize,
+    pub answers_bool: bool,
+    pub body: Body,
+}
+
+macro_rules! entries {
+    ($($constant:ident $name:literal ($inputs:literal, $numbers:literal) $bool:literal { $($class:ident: $e:literal),* })*) => {
+        $(pub const $constant: Entry = Entry {
+            name: $name, inputs: $inputs, numbers: $numbers, answers_bool: $bool,
+            body: Body { $($class: $e,)* ..EMPTY },
+        };)*
+        /// All of them.
+        #[cfg(test)]
+        pub const ENTRIES: &[Entry] = &[$($constant),*];
+    };
+}
+
+const EMPTY: Body = Body { float: "", int: "", long: "", bool: "" };
+
+entries! {
+    FILL "aten::fill_" (0, 1) false { float: "k0", int: "k0", long: "k0", bool: "k0" }
+    ADD "aten::add.Tensor" (2, 1) false {
+        float: "a0 + k0 * a1", int: "a0 + k0 * a1", long: "add_long(a0, mul_long(k0, a1))", bool: "a0 || (k0 && a1)" }
+    SUB "aten::sub.Tensor" (2, 1) false {
+        float: "a0 - k0 * a1", int: "a0 - k0 * a1", long: "sub_long(a0, mul_long(k0, a1))" }
+    RSUB "aten::rsub.Tensor" (2, 1) false {
+        float: "a0 - k0 * a1", int: "a0 - k0 * a1", long: "sub_long(a0, mul_long(k0, a1))" }
+    MUL "aten::mul.Tensor" (2, 0) false {
+        float: "a0 * a1", int: "a0 * a1", long: "mul_long(a0, a1)", bool: "a0 && a1" }
+    DIV "aten::div.Tensor" (2, 0) false { float: "a0 / a1" }
+    MAXIMUM "aten::maximum" (2, 0) false {
+        float: "max_f32(a0, a1)", int: "max(a0, a1)", long: "select(a0, a1, lt_long(a0, a1))", bool: "a0 || a1" }
+    MINIMUM "aten::minimum" (2, 0) false {
+        float: "min_f32(a0, a1)", int: "min(a0, a1)", long: "select(a0, a1, lt_long(a1, a0))", bool: "a0 && a1" }
+    EQ "aten::eq.Tensor" (2, 0) true {
+        float: "a0 == a1", int: "a0 == a1", long: "eq_long(a0, a1)", bool: "a0 == a1" }
+    NE "aten::ne.Tensor" (2, 0) true {
+        float: "a0 != a1", int: "a0 != a1", long: "!eq_long(a0, a1)", bool: "a0 != a1" }
+    LT "aten::lt.Tensor" (2, 0) true {
+        float: "a0 < a1", int: "a0 < a1", long: "lt_long(a0, a1)", bool: "!a0 && a1" }
+    LE "aten::le.Tensor" (2, 0) true {
+        float: "a0 <= a1", int: "a0 <= a1", long: "!lt_long(a1, a0)", bool: "!a0 || a1" }
+    GT "aten::gt.Tensor" (2, 0) true {
+        float: "a0 > a1", int: "a0 > a1", long: "lt_long(a1, a0)", bool: "a0 && !a1" }
+    GE "aten::ge.Tensor" (2, 0) true {
+        float: "a0 >= a1", int: "a0 >= a1", long: "!lt_long(a0, a1)", bool: "a0 || !a1" }
+    NEG "aten::neg" (1, 0) false { float: "-a0", int: "-a0", long: "neg_long(a0)" }
+    ABS "aten::abs" (1, 0) false { float: "abs(a0)", int: "abs(a0)", long: "abs_long(a0)" }
+    EXP "aten::exp" (1, 0) false { float: "exp(a0)" }
+    LOG "aten::log" (1, 0) false { float: "log(a0)" }
+    SQRT "aten::sqrt" (1, 0) false { float: "sqrt(a0)" }
+    RSQRT "aten::rsqrt" (1, 0) false { float: "1.0 / sqrt(a0)" }
+    RECIPROCAL "aten::reciprocal" (1, 0) false { float: "1.0 / a0" }
+    SIN "aten::sin" (1, 0) false { float: "sin(a0)" }
+    COS "aten::cos" (1, 0) false { float: "cos(a0)" }
+    TANH "aten::tanh" (1, 0) false { float: "tanh_f32(a0)" }
+    SIGMOID "aten::sigmoid" (1, 0) false { float: "sigmoid(a0)" }
+    SILU "aten::silu" (1, 0) false { float: "a0 / (1.0 + exp(-a0))" }
+}
