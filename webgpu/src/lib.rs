@@ -5,6 +5,8 @@
 
 #[cfg(feature = "device")]
 pub mod device;
+#[cfg(all(feature = "native", feature = "device"))]
+pub mod native;
 #[cfg(feature = "device")]
 pub mod ops;
 pub mod program;

@@ -129,6 +129,16 @@ pub fn contiguous(t: &Tensor) -> Result<Tensor> {
     Ok(out)
 }
 
+/// A row-major tensor on the CPU with the same values. No dispatch, no graph.
+///
+/// # Errors
+/// The device's own.
+pub fn to_cpu(t: &Tensor) -> Result<Tensor> {
+    let out = factory::empty(t.sizes(), t.dtype(), crate::Device::CPU)?;
+    copy_into(&out, t)?;
+    Ok(out)
+}
+
 /// copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)
 fn copy_(a: Args<'_>) -> Result<Returns> {
     let (dst, src) = (a.tensor(0)?, a.tensor(1)?);
