@@ -97,5 +97,6 @@ pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
     ] {
         own.add_function(function)?;
     }
-    module.add("_webgpu", own)
+    // Not `add`, which would make a list of all that `import *` takes.
+    module.setattr("_webgpu", own)
 }

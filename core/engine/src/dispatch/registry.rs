@@ -131,11 +131,15 @@ impl Registry {
     /// When the CPU's kernel is not pointwise.
     pub fn device_pointwise(&mut self, op: OpId, run: LoopFn) -> &mut Self {
         for (id, form) in forms(op) {
-            let Some(Kernel::Pointwise { build, .. }) = operator(id).registered(DispatchKey::CPU) else {
-                panic!("{} is not pointwise", operator(id).name)
+            let kernel = match operator(id).registered(DispatchKey::CPU) {
+                Some(Kernel::Pointwise { build, .. }) => {
+                    Kernel::Pointwise { build: *build, run: Some(run), form }
+                }
+                // A form that is written with the functional one.
+                Some(other) if form != Form::Functional => other.clone(),
+                _ => panic!("{} is not pointwise", operator(id).name),
             };
-            let build = *build;
-            self.set(id, DispatchKey::PrivateUse1, Kernel::Pointwise { build, run: Some(run), form });
+            self.set(id, DispatchKey::PrivateUse1, kernel);
         }
         self
     }
@@ -145,11 +149,15 @@ impl Registry {
     /// When the CPU's kernel is not structured.
     pub fn device_structured(&mut self, op: OpId, fill: FillFn) -> &mut Self {
         for (id, form) in forms(op) {
-            let Some(Kernel::Structured { meta, .. }) = operator(id).registered(DispatchKey::CPU) else {
-                panic!("{} is not structured", operator(id).name)
+            let kernel = match operator(id).registered(DispatchKey::CPU) {
+                Some(Kernel::Structured { meta, .. }) => {
+                    Kernel::Structured { meta: *meta, fill: Some(fill), form }
+                }
+                // A form that is written with the functional one.
+                Some(other) if form != Form::Functional => other.clone(),
+                _ => panic!("{} is not structured", operator(id).name),
             };
-            let meta = *meta;
-            self.set(id, DispatchKey::PrivateUse1, Kernel::Structured { meta, fill: Some(fill), form });
+            self.set(id, DispatchKey::PrivateUse1, kernel);
         }
         self
     }
