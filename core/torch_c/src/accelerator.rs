@@ -32,6 +32,7 @@ pub fn rename(name: &str) -> PyResult<()> {
         )));
     }
     name.clone_into(&mut current);
+    torchnative_engine::device::rename_private(name);
     Ok(())
 }
 

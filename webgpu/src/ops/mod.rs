@@ -1,5 +1,7 @@
 //! The operators of the device. What is not here refuses by name, or decomposes where the dispatcher decomposes.
 
+mod compose;
+mod index;
 pub mod pointwise;
 mod reduce;
 mod table;
@@ -26,6 +28,8 @@ pub fn register() {
         Ok(op::_local_scalar_dense.call_all((host,))?.swap_remove(0).into())
     });
     reduce::register(r);
+    compose::register(r);
+    index::register(r);
     registered(r);
 }
 
@@ -45,6 +49,11 @@ fn registered(r: &mut Registry) {
         mul_Tensor => MUL, div_Tensor => DIV, maximum => MAXIMUM, minimum => MINIMUM,
         neg => NEG, abs => ABS, exp => EXP, log => LOG, sqrt => SQRT, rsqrt => RSQRT, reciprocal => RECIPROCAL,
         sin => SIN, cos => COS, tanh => TANH, sigmoid => SIGMOID, silu => SILU,
+        relu => RELU, floor => FLOOR, ceil => CEIL, pow_Tensor_Scalar => POW, bitwise_and_Tensor => AND,
+        bitwise_or_Tensor => OR, bitwise_xor_Tensor => XOR, bitwise_not => NOT, bitwise_and_Scalar => AND,
+        bitwise_or_Scalar => OR, silu_backward => SILU_BACKWARD, tanh_backward => TANH_BACKWARD,
+        sigmoid_backward => SIGMOID_BACKWARD,
+        eq_Scalar => EQ, ne_Scalar => NE, lt_Scalar => LT, le_Scalar => LE, gt_Scalar => GT, ge_Scalar => GE,
         eq_Tensor => EQ, ne_Tensor => NE, lt_Tensor => LT, le_Tensor => LE, gt_Tensor => GT, ge_Tensor => GE,
     }
     macro_rules! with_alpha {
@@ -54,5 +63,7 @@ fn registered(r: &mut Registry) {
             });
         )*};
     }
-    with_alpha! { add_Tensor => ADD, sub_Tensor => SUB, rsub_Tensor => RSUB }
+    with_alpha! {
+        add_Tensor => ADD, sub_Tensor => SUB, rsub_Tensor => RSUB, threshold_backward => THRESHOLD_BACKWARD
+    }
 }

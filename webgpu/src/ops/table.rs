@@ -66,4 +66,18 @@ entries! {
     TANH "aten::tanh" (1, 0) false { float: "tanh_f32(a0)" }
     SIGMOID "aten::sigmoid" (1, 0) false { float: "sigmoid(a0)" }
     SILU "aten::silu" (1, 0) false { float: "a0 / (1.0 + exp(-a0))" }
+    RELU "aten::relu" (1, 0) false {
+        float: "select(a0, 0.0, a0 <= 0.0)", int: "max(a0, 0i)", long: "select(a0, vec2<u32>(0u), negative_long(a0))" }
+    FLOOR "aten::floor" (1, 0) false { float: "floor(a0)", int: "a0", long: "a0" }
+    CEIL "aten::ceil" (1, 0) false { float: "ceil(a0)", int: "a0", long: "a0" }
+    POW "aten::pow.Tensor_Scalar" (2, 0) false { float: "pow_f32(a0, a1)" }
+    AND "aten::bitwise_and.Tensor" (2, 0) false { int: "a0 & a1", long: "a0 & a1", bool: "a0 && a1" }
+    OR "aten::bitwise_or.Tensor" (2, 0) false { int: "a0 | a1", long: "a0 | a1", bool: "a0 || a1" }
+    XOR "aten::bitwise_xor.Tensor" (2, 0) false { int: "a0 ^ a1", long: "a0 ^ a1", bool: "a0 != a1" }
+    NOT "aten::bitwise_not" (1, 0) false { int: "~a0", long: "~a0", bool: "!a0" }
+    SILU_BACKWARD "aten::silu_backward" (2, 0) false {
+        float: "a0 * sigmoid(a1) * (1.0 + a1 * (1.0 - sigmoid(a1)))" }
+    TANH_BACKWARD "aten::tanh_backward" (2, 0) false { float: "a0 * (1.0 - a1 * a1)" }
+    SIGMOID_BACKWARD "aten::sigmoid_backward" (2, 0) false { float: "a0 * (1.0 - a1) * a1" }
+    THRESHOLD_BACKWARD "aten::threshold_backward" (2, 1) false { float: "select(a0, 0.0, a1 <= k0)" }
 }

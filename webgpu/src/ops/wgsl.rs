@@ -115,5 +115,19 @@ fn tanh_f32(v: f32) -> f32 {
  if (abs(v) > 15.0) { return sign(v); }
  return tanh(v);
 }
+fn pow_f32(a: f32, e: f32) -> f32 {
+ if (e == 0.0 || a == 1.0) { return 1.0; }
+ if (is_nan(a) || is_nan(e)) { return a + e; }
+ if (a > 0.0) { return pow(a, e); }
+ let whole = is_inf(e) || floor(e) == e;
+ let odd = whole && !is_inf(e) && abs(e) < 16777216.0 && floor(e * 0.5) != e * 0.5;
+ if (a == 0.0) {
+  let r = select(0.0, 1.0 / abs(a), e < 0.0);
+  return select(r, select(r, -r, (bitcast<u32>(a) >> 31u) == 1u), odd);
+ }
+ if (!whole) { return bitcast<f32>((bitcast<u32>(a) & 0u) | 0x7fc00000u); }
+ let r = pow(-a, e);
+ return select(r, -r, odd);
+}
 fn sigmoid(v: f32) -> f32 { return 1.0 / (1.0 + exp(-v)); }
 ";
