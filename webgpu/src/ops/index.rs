@@ -1,12 +1,12 @@
 //! Operators whose elements come from places that are computed: index_select, gather, triangles, embedding's gradient.
 
-use super::pointwise::{Class, load, narrow_store};
+use super::pointwise::{Class, bits, load, narrow_store};
 use super::wgsl;
 use crate::device;
 use crate::program::{Access, Program, Queue, Slice, fold_groups};
 use std::fmt::Write;
 use torchnative_engine::dispatch::Registry;
-use torchnative_engine::{DType, MemoryFormat, Result, Tensor, bail, check, op};
+use torchnative_engine::{DType, MemoryFormat, Result, Scalar, Tensor, bail, check, op};
 
 /// Computes each element of `out` by `body`, which sees its coordinates `c0`, `c1`, … and the numbers `e0`, …, sets the
 /// variable `value`, and reads input j at the coordinates x, y, … by `place_j(x, y, …)`.
@@ -21,6 +21,7 @@ fn map(
     if n == 0 {
         return Ok(());
     }
+    let (fault, number) = device::with(|r| r.fault(name))?;
     check!(n <= u32::MAX as i64, NotImplemented; "{name} over {n} elements is not implemented for device 'webgpu'");
     let Some(class) = Class::of(out.dtype()) else { bail!(Internal, "a dtype the device does not hold") };
     let mut slices: Vec<Slice> = vec![device::slice(out)?];
@@ -52,6 +53,8 @@ fn map(
     params.extend(out.sizes().iter().map(|&s| s as u32));
     let extras_at = params.len();
     params.extend(extras);
+    let number_at = params.len();
+    params.push(number);
     params.resize(params.len().next_multiple_of(4), 0);
     let cell = if out.itemsize() < 4 { "atomic<u32>" } else { "u32" };
     for b in 0..slices.len() {
@@ -61,6 +64,13 @@ fn map(
             let _ = writeln!(s, "fn r{b}(i: u32) -> u32 {{ return b{b}[i]; }}");
         }
     }
+    let _ = writeln!(
+        s,
+        "@group(0) @binding({}) var<storage, read_write> fault: array<atomic<u32>>;
+fn out_of_range() {{ atomicStore(&fault[0], p({number_at}u)); }}",
+        slices.len()
+    );
+    slices.push(Slice { size: 4, ..fault });
     let _ = writeln!(
         s,
         "@group(0) @binding({}) var<uniform> params: array<vec4<u32>, {}>;
@@ -125,7 +135,16 @@ fn index_word(t: &Tensor, b: usize, o: &str) -> String {
     }
 }
 
-/// Takes along `d` at the places that `index` names; they may be negative where `index` allows it.
+/// Whether the index at place `o` is within `size`.
+fn index_within(t: &Tensor, b: usize, o: &str, size: &str) -> String {
+    let low = format!("{} < {size}", index_word(t, b, o));
+    match t.dtype() {
+        DType::Long => format!("({low} && r{b}(2u * {o} + 1u) == 0u)"),
+        _ => format!("({low})"),
+    }
+}
+
+/// Takes along `d` at the places that `index` names.
 fn take(name: &str, t: &Tensor, d: usize, index: &Tensor, whole_index: bool, out: &Tensor) -> Result<()> {
     check!(
         matches!(index.dtype(), DType::Long | DType::Int),
@@ -141,10 +160,11 @@ fn take(name: &str, t: &Tensor, d: usize, index: &Tensor, whole_index: bool, out
         format!(
             " let io = place_2({own});
  var i = {index};
- if (bitcast<i32>(i) < 0i) {{ i += e0; }}
+ if (!{within}) {{ out_of_range(); i = 0u; }}
  let so = place_1({place});
  value = {load};",
             index = index_word(index, b[1], "io"),
+            within = index_within(index, b[1], "io", "e0"),
             load = load(t.dtype(), b[0], "so"),
         )
     })
@@ -161,11 +181,233 @@ pub(super) fn register(r: &mut Registry) {
     });
     r.device_structured(op::tril, |a, o| triangle("aten::tril", a.tensor(0)?, a.int(1)?, true, &o[0]));
     r.device_structured(op::triu, |a, o| triangle("aten::triu", a.tensor(0)?, a.int(1)?, false, &o[0]));
+    r.device_structured(op::scatter_value, |a, o| {
+        scatter(
+            "aten::scatter.value",
+            a.tensor(0)?,
+            a.int(1)?,
+            a.tensor(2)?,
+            Written::Number(a.scalar(3)?),
+            &o[0],
+        )
+    });
+    r.device_structured(op::scatter_src, |a, o| {
+        scatter(
+            "aten::scatter.src",
+            a.tensor(0)?,
+            a.int(1)?,
+            a.tensor(2)?,
+            Written::From(a.tensor(3)?),
+            &o[0],
+        )
+    });
+    r.device_structured(op::scatter_add, |a, o| {
+        scatter(
+            "aten::scatter_add",
+            a.tensor(0)?,
+            a.int(1)?,
+            a.tensor(2)?,
+            Written::Added(a.tensor(3)?),
+            &o[0],
+        )
+    });
+    r.device(op::scatter__value, |a| {
+        let y = op::scatter_value.call((a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.scalar(3)?))?;
+        Ok(op::copy_.call((a.tensor(0)?, y))?.into())
+    });
+    r.device(op::scatter__src, |a| {
+        let y = op::scatter_src.call((a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?))?;
+        Ok(op::copy_.call((a.tensor(0)?, y))?.into())
+    });
+    r.device(op::scatter_add_, |a| {
+        let y = op::scatter_add.call((a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?))?;
+        Ok(op::copy_.call((a.tensor(0)?, y))?.into())
+    });
+    r.device(op::masked_select, |a| Ok(masked_select(a.tensor(0)?, a.tensor(1)?)?.into()));
+    r.device(op::index_Tensor, |a| Ok(index(a.tensor(0)?, &a.opt_tensor_list(1)?)?.into()));
     r.device(op::embedding_dense_backward, |a| {
         let (grad, index, weights, padding, scaled) =
             (a.tensor(0)?, a.tensor(1)?, a.int(2)?, a.int(3)?, a.bool(4)?);
         Ok(embedding_backward(grad, index, weights, padding, scaled)?.into())
     });
+}
+
+/// What is written where an index names a place.
+#[derive(Clone, Copy)]
+enum Written<'a> {
+    Number(Scalar),
+    From(&'a Tensor),
+    Added(&'a Tensor),
+}
+
+/// Each element looks for the indices that name it, in their order: the last one wins, sums have one order.
+fn scatter(name: &str, t: &Tensor, d: i64, index: &Tensor, what: Written<'_>, out: &Tensor) -> Result<()> {
+    check!(
+        matches!(index.dtype(), DType::Long | DType::Int) && index.dim() == t.dim() && t.dim() > 0,
+        NotImplemented;
+        "{name} by {} of {} dimensions is not implemented for device 'webgpu' with dtype {}",
+        index.dtype().torch_name(),
+        index.dim(),
+        t.dtype().torch_name()
+    );
+    let Some(class) = Class::of(t.dtype()) else { bail!(Internal, "a dtype the device does not hold") };
+    if let Written::Added(_) = what {
+        check!(
+            class != Class::Bool,
+            NotImplemented;
+            "{name} is not implemented for device 'webgpu' with dtype {}",
+            t.dtype().torch_name()
+        );
+    }
+    let d = wrap(d, t.dim());
+    let mut extras: Vec<u32> = index.sizes().iter().map(|&n| n as u32).collect();
+    let mut inputs = vec![t, index];
+    match what {
+        Written::Number(v) => extras.extend(bits(v, class)),
+        Written::From(source) | Written::Added(source) => inputs.push(source),
+    }
+    let rank = t.dim();
+    let size_at = extras.len();
+    extras.push(t.sizes()[d] as u32);
+    map(name, out, &inputs, &extras, |b| {
+        let all = coordinates(rank, None);
+        let own = coordinates(rank, Some((d, "j")));
+        let inside: Vec<String> = (0..rank).filter(|i| *i != d).map(|i| format!("c{i} < e{i}")).collect();
+        let inside = if inside.is_empty() { "true".to_owned() } else { inside.join(" && ") };
+        let step = match what {
+            Written::Number(_) => match class {
+                Class::Float => format!("value = bitcast<f32>(e{rank});"),
+                Class::Int => format!("value = bitcast<i32>(e{rank});"),
+                Class::Long => format!("value = vec2<u32>(e{rank}, e{});", rank + 1),
+                Class::Bool => format!("value = e{rank} != 0u;"),
+            },
+            Written::From(source) => {
+                format!("let vo = place_3({own}); value = {};", load(source.dtype(), b[2], "vo"))
+            }
+            Written::Added(source) => {
+                let v = load(source.dtype(), b[2], "vo");
+                let sum = if class == Class::Long {
+                    format!("add_long(value, {v})")
+                } else {
+                    format!("value + {v}")
+                };
+                format!("let vo = place_3({own}); value = {sum};")
+            }
+        };
+        format!(
+            " let so = place_1({all});
+ value = {start};
+ if ({inside}) {{
+  for (var j = 0u; j < e{d}; j++) {{
+   let io = place_2({own});
+   if (!{within}) {{ out_of_range(); }}
+   if ({index} == c{d}) {{ {step} }}
+  }}
+ }}",
+            start = load(t.dtype(), b[0], "so"),
+            within = index_within(index, b[1], "io", &format!("e{size_at}")),
+            index = index_word(index, b[1], "io"),
+        )
+    })
+}
+
+/// Linear places of the true elements of a contiguous mask. Their number is read back: it is the result's size.
+fn places(mask: &Tensor) -> Result<Tensor> {
+    let n = mask.numel();
+    check!(n <= u32::MAX as i64, NotImplemented; "aten::nonzero over {n} elements is not implemented for device 'webgpu'");
+    let count = op::item.call_all((op::sum.call((mask,))?,))?.swap_remove(0).scalar()?.to_i64();
+    let out = torchnative_engine::tensor::factory::empty(&[count], DType::Long, mask.device())?;
+    if count == 0 {
+        return Ok(out);
+    }
+    let program = Program {
+        name: "aten::nonzero".into(),
+        source: COMPACT.into(),
+        bindings: vec![Access::ReadWrite; 2],
+        params: 16,
+    };
+    let params = [n as u32, mask.storage_offset() as u32, 0, 0];
+    device::dispatch(&program, &[device::slice(&out)?, device::slice(mask)?], &params, [1, 1, 1])?;
+    Ok(out)
+}
+
+/// One workgroup: each lane counts a run of the mask, the counts are added up, each lane writes its run's places.
+const COMPACT: &str = "@group(0) @binding(0) var<storage, read_write> b0: array<u32>;
+@group(0) @binding(1) var<storage, read_write> b1: array<u32>;
+@group(0) @binding(2) var<uniform> params: vec4<u32>;
+var<workgroup> counts: array<u32, 256>;
+fn on(i: u32) -> bool {
+ let at = i + params.y;
+ return ((b1[at >> 2u] >> ((at & 3u) * 8u)) & 0xffu) != 0u;
+}
+@compute @workgroup_size(256)
+fn main(@builtin(local_invocation_index) lane: u32) {
+ let run = (params.x + 255u) / 256u;
+ let first = min(lane * run, params.x);
+ let end = min(first + run, params.x);
+ var n = 0u;
+ for (var i = first; i < end; i++) { if (on(i)) { n++; } }
+ counts[lane] = n;
+ workgroupBarrier();
+ var at = 0u;
+ for (var i = 0u; i < lane; i++) { at += counts[i]; }
+ for (var i = first; i < end; i++) {
+  if (on(i)) { b0[2u * at] = i; b0[2u * at + 1u] = 0u; at++; }
+ }
+}
+";
+
+/// masked_select(Tensor self, Tensor mask) -> Tensor
+fn masked_select(t: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    check!(mask.dtype() == DType::Bool, "masked_select: expected BoolTensor for mask");
+    let shape = torchnative_engine::tensor::shape::broadcast(t.sizes(), mask.sizes())?;
+    let flat = |t: &Tensor| -> Result<Tensor> {
+        let wide = op::clone.call((op::expand.call((t, &shape[..]))?, MemoryFormat::Contiguous))?;
+        op::view.call((wide, [-1]))
+    };
+    op::index_select.call((flat(t)?, 0, places(&flat(mask)?)?))
+}
+
+/// `t[i]` with one index of integers; other forms are not here yet.
+fn index(t: &Tensor, list: &[Option<&Tensor>]) -> Result<Tensor> {
+    let mut given = list.iter().enumerate().filter_map(|(d, i)| i.map(|i| (d, i)));
+    let (Some((d, i)), None) = (given.next(), given.next()) else {
+        bail!(
+            NotImplemented,
+            "aten::index.Tensor with several indices is not implemented for device 'webgpu' with dtype {}",
+            t.dtype().torch_name()
+        )
+    };
+    check!(d < t.dim(), Index; "too many indices for tensor of dimension {}", t.dim());
+    check!(
+        i.device() == t.device() || i.is_cpu(),
+        "indices should be either on cpu or on the same device as the indexed tensor ({})",
+        t.device()
+    );
+    let i = op::to_device.call((i, t.device(), i.dtype()))?;
+    if i.dtype() == DType::Bool && i.dim() == 1 && i.sizes()[0] == t.sizes()[d] {
+        let mask = op::clone.call((i, MemoryFormat::Contiguous))?;
+        return op::index_select.call((t, d as i64, places(&mask)?));
+    }
+    if i.dtype() == DType::Bool && d == 0 && i.sizes() == t.sizes() {
+        return masked_select(t, &i);
+    }
+    check!(
+        matches!(i.dtype(), DType::Long | DType::Int),
+        NotImplemented;
+        "aten::index.Tensor by {} is not implemented for device 'webgpu' with dtype {}",
+        i.dtype().torch_name(),
+        t.dtype().torch_name()
+    );
+    // Negative ones count from the end.
+    let below = op::lt_Scalar.call((&i, 0))?;
+    let i = op::where_self.call((below, op::add_Scalar.call((&i, t.sizes()[d]))?, &i))?;
+    let flat = op::reshape.call((&i, [i.numel()]))?;
+    let taken = op::index_select.call((t, d as i64, flat))?;
+    let mut sizes = t.sizes()[..d].to_vec();
+    sizes.extend(i.sizes());
+    sizes.extend(&t.sizes()[d + 1..]);
+    op::view.call((taken, &sizes[..]))
 }
 
 fn triangle(name: &str, t: &Tensor, diagonal: i64, lower: bool, out: &Tensor) -> Result<()> {

@@ -75,7 +75,7 @@ enum Source {
 }
 
 /// The bits of a number as an element of a class.
-fn bits(s: Scalar, class: Class) -> [u32; 2] {
+pub fn bits(s: Scalar, class: Class) -> [u32; 2] {
     match class {
         Class::Float => [(s.to_f64() as f32).to_bits(), 0],
         Class::Bool => [s.to_bool() as u32, 0],

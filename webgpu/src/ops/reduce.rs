@@ -53,6 +53,23 @@ const AMIN: Fold = Fold {
     finish: "x",
 };
 
+const ANY: Fold = Fold {
+    name: "aten::any",
+    float: ["", ""],
+    long: ["", ""],
+    int: ["", ""],
+    bool: ["false", "x || y"],
+    finish: "x",
+};
+const ALL: Fold = Fold {
+    name: "aten::all",
+    float: ["", ""],
+    long: ["", ""],
+    int: ["", ""],
+    bool: ["true", "x && y"],
+    finish: "x",
+};
+
 /// Folds `t` over `dims` (all of them when there are none) into `out`, which is row-major over the other dimensions.
 fn reduce(t: &Tensor, dims: Option<&[i64]>, fold: &Fold, out: &Tensor) -> Result<()> {
     let refuse = || {
@@ -182,6 +199,10 @@ pub(super) fn register(r: &mut Registry) {
     r.device_structured(op::mean_dim, |a, o| reduce(a.tensor(0)?, dims(a)?, &MEAN, &o[0]));
     r.device_structured(op::amax, |a, o| reduce(a.tensor(0)?, dims(a)?, &AMAX, &o[0]));
     r.device_structured(op::amin, |a, o| reduce(a.tensor(0)?, dims(a)?, &AMIN, &o[0]));
+    r.device_structured(op::max, |a, o| reduce(a.tensor(0)?, None, &AMAX, &o[0]));
+    r.device_structured(op::min, |a, o| reduce(a.tensor(0)?, None, &AMIN, &o[0]));
+    r.device_structured(op::any, |a, o| reduce(a.tensor(0)?, None, &ANY, &o[0]));
+    r.device_structured(op::all, |a, o| reduce(a.tensor(0)?, None, &ALL, &o[0]));
     r.device_structured(op::mm, |a, o| matmul(a.tensor(0)?, a.tensor(1)?, &o[0], "aten::mm"));
     r.device_structured(op::bmm, |a, o| matmul(a.tensor(0)?, a.tensor(1)?, &o[0], "aten::bmm"));
 }

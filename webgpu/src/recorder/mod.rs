@@ -50,6 +50,11 @@ pub struct Recorder {
     waiting: u32,
     pipelines: HashMap<Program, u32>,
     scratch: Vec<Slice>,
+    /// Where kernels leave the number of the operator that met a wrong value.
+    fault: Option<Slice>,
+    /// Work that may leave one was recorded since the last look.
+    armed: bool,
+    names: Vec<String>,
     pub pool: Pool,
     pub stats: Stats,
 }
@@ -63,6 +68,9 @@ impl Recorder {
             waiting: 0,
             pipelines: HashMap::new(),
             scratch: Vec::new(),
+            fault: None,
+            armed: false,
+            names: Vec::new(),
             pool: Pool::default(),
             stats: Stats::default(),
         }
@@ -144,12 +152,49 @@ impl Recorder {
         // The words die with this call.
         self.flush()
     }
+    /// A word where the operator `name` writes its number, which is given too, when it meets an index out of range. It is
+    /// looked at before anything is read back.
+    ///
+    /// # Errors
+    /// Those of `allocate`.
+    pub fn fault(&mut self, name: &str) -> Result<(Slice, u32), String> {
+        let slice = match self.fault {
+            Some(s) => s,
+            None => {
+                let s = self.allocate(4)?;
+                self.upload(s, 4, 0, &[0; 4])?;
+                self.fault = Some(s);
+                s
+            }
+        };
+        self.armed = true;
+        let at = self.names.iter().position(|n| n == name).unwrap_or_else(|| {
+            self.names.push(name.to_owned());
+            self.names.len() - 1
+        });
+        Ok((slice, at as u32 + 1))
+    }
+    /// Reports an index that was out of range.
+    fn look(&mut self) -> Result<(), String> {
+        let Some(slice) = self.fault.filter(|_| self.armed) else { return Ok(()) };
+        let mut word = [0; 4];
+        self.sink.read(Slice { size: 4, ..slice }, &mut word)?;
+        self.armed = false;
+        let number = u32::from_le_bytes(word);
+        if number == 0 {
+            return Ok(());
+        }
+        self.upload(slice, 4, 0, &[0; 4])?;
+        let name = self.names.get(number as usize - 1).map_or("an operator", String::as_str);
+        Err(format!("index out of range in {name}"))
+    }
     /// Waits for the work so far and copies bytes of a slice to the host.
     ///
     /// # Errors
     /// Those of `flush`, and of the work so far.
     pub fn download(&mut self, from: Slice, offset: u64, into: &mut [u8]) -> Result<(), String> {
         self.flush()?;
+        self.look()?;
         self.stats.readbacks += 1;
         self.stats.bytes_down += into.len() as u64;
         let end = offset + into.len() as u64;
@@ -170,6 +215,7 @@ impl Recorder {
     /// Those of `flush`, and of the work so far.
     pub fn synchronize(&mut self) -> Result<(), String> {
         self.flush()?;
+        self.look()?;
         let marker = self.allocate(4)?;
         self.flush()?;
         let done = self.sink.read(Slice { size: 4, ..marker }, &mut [0; 4]);
