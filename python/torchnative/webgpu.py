@@ -15,6 +15,18 @@ def _autoload():
     torch._register_device_module("webgpu", sys.modules[__name__])
     torch.utils.generate_methods_for_privateuse1_backend()
     _core.activate()
+    _print_in_floats()
+
+
+def _print_in_floats():
+    """Lets tensors print themselves: upstream's formatter counts digits in doubles but on devices it knows to have none."""
+    form = torch._tensor_str
+    wide = form.tensor_totype
+
+    def tensor_totype(t):
+        return t.to(dtype=torch.float) if t.device.type == "webgpu" else wide(t)
+
+    form.tensor_totype = tensor_totype
 
 
 def unavailable_reason():
@@ -51,6 +63,19 @@ def set_device(device):
     index = device if isinstance(device, int) else torch.device(device).index or 0
     if index > 0:
         raise RuntimeError(f"webgpu: there is one device, but got index {index}")
+
+
+class device:  # noqa: N801
+    """Does nothing: there is one device. For `with torch.webgpu.device(0)`."""
+
+    def __init__(self, device):
+        set_device(device)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return False
 
 
 def _is_in_bad_fork():

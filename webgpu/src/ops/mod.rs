@@ -11,12 +11,23 @@ use torchnative_engine::dispatch::{Registry, Returns};
 use torchnative_engine::iter::TensorIterator;
 use torchnative_engine::ops::copy::copy_into;
 use torchnative_engine::tensor::factory;
-use torchnative_engine::{Device, Result, Scalar, Tensor, op};
+use torchnative_engine::{Device, Result, Scalar, Tensor, bail, op};
 
 /// Registers every operator of the device.
 pub fn register() {
     let r = &mut Registry::new();
-    for id in [op::empty_memory_format, op::empty_strided, op::copy_, op::_to_copy, op::clone, op::resize_] {
+    for id in [
+        op::empty_memory_format,
+        op::empty_strided,
+        op::copy_,
+        op::_to_copy,
+        op::clone,
+        op::resize_,
+        op::set__source_Storage,
+        op::set__source_Storage_storage_offset,
+        op::set__source_Tensor,
+        op::set_,
+    ] {
         r.device_as_cpu(id);
     }
     r.device(op::fill__Scalar, |a| fill(a.tensor(0)?, a.scalar(1)?));
@@ -27,6 +38,29 @@ pub fn register() {
         copy_into(&host, t)?;
         Ok(op::_local_scalar_dense.call_all((host,))?.swap_remove(0).into())
     });
+    // Their decompositions ask for one another.
+    for id in [
+        op::uniform_,
+        op::normal_,
+        op::exponential_,
+        op::log_normal_,
+        op::cauchy_,
+        op::geometric_,
+        op::bernoulli__float,
+        op::random_,
+        op::random__to,
+        op::random__from,
+        op::multinomial,
+    ] {
+        r.device(id, |a| {
+            let t = a.tensor(0)?;
+            bail!(
+                NotImplemented,
+                "random numbers are not implemented for device 'webgpu' with dtype {}",
+                t.dtype().torch_name()
+            )
+        });
+    }
     reduce::register(r);
     compose::register(r);
     index::register(r);

@@ -368,7 +368,9 @@ impl PyStorage {
     }
 
     fn data_ptr(slf: &Bound<'_, Self>) -> usize {
-        handle(slf).data_ptr() as usize
+        let storage = handle(slf);
+        // A number that tells memory of a device apart, which must not be followed.
+        if storage.allocation().is_some() { storage.cdata() } else { storage.data_ptr() as usize }
     }
 
     fn resizable(slf: &Bound<'_, Self>) -> bool {
