@@ -71,6 +71,14 @@ pub fn slice(t: &Tensor) -> Result<Slice> {
     }
 }
 
+/// As `slice`; for a tensor without elements some memory that a kernel may bind and will not read.
+///
+/// # Errors
+/// As `slice`, and those of the recorder.
+pub fn slice_or_spare(t: &Tensor) -> Result<Slice> {
+    if t.storage().size() == 0 { with(|r| r.scratch(4)) } else { slice(t) }
+}
+
 /// Records one dispatch.
 ///
 /// # Errors

@@ -182,7 +182,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) num: vec3
         bindings: vec![Access::ReadWrite; 2],
         params: (params.len() * 4) as u32,
     };
-    let slices = [device::slice(out)?, device::slice(t)?];
+    let slices = [device::slice(out)?, device::slice_or_spare(t)?];
     device::with(|r| {
         let groups = fold_groups(outs, r.limits().max_compute_workgroups_per_dimension);
         r.dispatch(&program, &slices, &params, groups)
@@ -228,7 +228,7 @@ fn matmul(a: &Tensor, b: &Tensor, out: &Tensor, name: &str) -> Result<()> {
     for t in [a, b, out] {
         params.extend([t.storage_offset() as u32, batch_stride(t), stride(t, batch), stride(t, batch + 1)]);
     }
-    let slices = [device::slice(out)?, device::slice(a)?, device::slice(b)?];
+    let slices = [device::slice(out)?, device::slice_or_spare(a)?, device::slice_or_spare(b)?];
     let same = slices[1] == slices[2];
     let mut s = String::new();
     let cell = if out.itemsize() < 4 { "atomic<u32>" } else { "u32" };

@@ -44,8 +44,9 @@ entries! {
         float: "min_f32(a0, a1)", int: "min(a0, a1)", long: "select(a0, a1, lt_long(a1, a0))", bool: "a0 && a1" }
     EQ "aten::eq.Tensor" (2, 0) true {
         float: "a0 == a1", int: "a0 == a1", long: "eq_long(a0, a1)", bool: "a0 == a1" }
+    // `!=` is an ordered comparison in SPIR-V: false for NaN.
     NE "aten::ne.Tensor" (2, 0) true {
-        float: "a0 != a1", int: "a0 != a1", long: "!eq_long(a0, a1)", bool: "a0 != a1" }
+        float: "!(a0 == a1)", int: "a0 != a1", long: "!eq_long(a0, a1)", bool: "a0 != a1" }
     LT "aten::lt.Tensor" (2, 0) true {
         float: "a0 < a1", int: "a0 < a1", long: "lt_long(a0, a1)", bool: "!a0 && a1" }
     LE "aten::le.Tensor" (2, 0) true {
