@@ -78,6 +78,40 @@ class device:  # noqa: N801
         return False
 
 
+_generators = []
+
+
+def _generator():
+    if not _generators:
+        _generators.append(torch.Generator(device="webgpu"))
+    return _generators[0]
+
+
+def manual_seed(seed):
+    """Seeds the device's generator."""
+    _generator().manual_seed(int(seed))
+
+
+def manual_seed_all(seed):
+    """Seeds the generator of the one device."""
+    manual_seed(seed)
+
+
+def initial_seed():
+    """The seed of the device's generator."""
+    return _generator().initial_seed()
+
+
+def get_rng_state(device=None):
+    """The state of the device's generator."""
+    return _generator().get_state()
+
+
+def set_rng_state(state, device=None):
+    """Puts the device's generator into a state that `get_rng_state` gave."""
+    _generator().set_state(state)
+
+
 def _is_in_bad_fork():
     return False
 

@@ -4,6 +4,7 @@ import copy
 import io
 import math
 import pickle
+import warnings
 
 import pytest
 import torch
@@ -255,6 +256,17 @@ def test_copies_files_and_printing():
     text = repr(x)
     assert repr(y) == f"{text[:-1]}, device='webgpu:0')"
     assert repr(y[0].long()) == "tensor([0, 1, 2], device='webgpu:0')"
+
+
+def test_seeding_is_quiet_and_kept():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.manual_seed(7)
+    assert torch.webgpu.initial_seed() == 7
+    state = torch.webgpu.get_rng_state()
+    torch.manual_seed(8)
+    torch.webgpu.set_rng_state(state)
+    assert torch.webgpu.initial_seed() == 7
 
 
 def test_what_is_missing_refuses_by_name():
