@@ -19,7 +19,7 @@ def _autoload():
 
 
 def _print_in_floats():
-    """Lets tensors print themselves: upstream's formatter counts digits in doubles but on devices it knows to have none."""
+    """Lets tensors print: upstream's formatter works in doubles but on devices it knows to have none."""
     form = torch._tensor_str
     wide = form.tensor_totype
 
@@ -65,7 +65,7 @@ def set_device(device):
         raise RuntimeError(f"webgpu: there is one device, but got index {index}")
 
 
-class device:  # noqa: N801
+class device:
     """Does nothing: there is one device. For `with torch.webgpu.device(0)`."""
 
     def __init__(self, device):

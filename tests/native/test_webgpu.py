@@ -13,8 +13,8 @@ pytestmark = pytest.mark.skipif(
     not hasattr(torch, "webgpu") or not torch.webgpu.is_available(), reason="no adapter, or a build without the device"
 )
 
-#: WGSL lets `exp`, `log`, `sin`, … err by a few units in the last place, and `exp(x)` by 3 + 2|x| of them; inputs here are
-#: below 4 in magnitude.
+#: WGSL lets `log` and others err by a few units in the last place, and `exp(x)` by 3 + 2|x| of them; inputs here are below
+#: 4 in magnitude.
 ULPS = 16
 EPSILON = {torch.float32: 2.0**-23, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}
 
@@ -132,7 +132,7 @@ def test_pairs(name, dtype):
     same(f, y, y[:, :1], ulps=1)
 
 
-@pytest.mark.parametrize("name", ["exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid", "neg", "abs", "reciprocal"])
+@pytest.mark.parametrize("name", "exp log sqrt rsqrt sin cos tanh sigmoid neg abs reciprocal".split())
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_functions(name, dtype):
     x = make((33, 3), dtype)
@@ -271,11 +271,11 @@ def test_seeding_is_quiet_and_kept():
 
 def test_what_is_missing_refuses_by_name():
     y = torch.ones(2, 2, device="webgpu")
-    with pytest.raises(NotImplementedError, match="webgpu.*float64"):
+    with pytest.raises(NotImplementedError, match=r"webgpu.*float64"):
         torch.ones(2, dtype=torch.float64, device="webgpu")
-    with pytest.raises(NotImplementedError, match="webgpu.*complex64"):
+    with pytest.raises(NotImplementedError, match=r"webgpu.*complex64"):
         torch.ones(2, dtype=torch.complex64).to("webgpu")
-    with pytest.raises(NotImplementedError, match="random numbers.*webgpu.*float32"):
+    with pytest.raises(NotImplementedError, match=r"random numbers.*webgpu.*float32"):
         torch.rand(2, device="webgpu")
     with pytest.raises(NotImplementedError, match="_linalg_svd"):
         torch.linalg.svd(y)
@@ -342,7 +342,7 @@ def test_a_llama_runs_and_learns():
     got.loss.backward()
     stats = torch.webgpu.stats()
     assert stats["dispatches"] > 100 and stats["readbacks"] == 0, stats
-    # Sums of 128 terms of order 0.1 in another order.
-    torch.testing.assert_close(got.logits.cpu(), expected.logits, rtol=0, atol=2.0**-20)
+    # Sums of up to 128 terms of order 0.1 in another order, through two layers.
+    torch.testing.assert_close(got.logits.cpu(), expected.logits, rtol=0, atol=128 * 0.1 * 2.0**-23)
     for name, p in model.named_parameters():
-        torch.testing.assert_close(p.grad.cpu(), grads[name], rtol=0, atol=2.0**-20)
+        torch.testing.assert_close(p.grad.cpu(), grads[name], rtol=0, atol=128 * 0.1 * 2.0**-23)

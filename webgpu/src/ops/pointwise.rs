@@ -422,7 +422,7 @@ pub fn cast(from: Class, to: Class) -> &'static str {
         (Class::Float, Class::Int) => "low(f32_to_long(a0))",
         (Class::Float, Class::Long) => "f32_to_long(a0)",
         (Class::Float, Class::Bool) => "((bitcast<u32>(a0) & 0x7fffffffu) != 0u)",
-        (Class::Int, Class::Float) => "f32(a0)",
+        (Class::Int, Class::Float) => "long_to_f32(int_to_long(a0))",
         (Class::Int, Class::Long) => "int_to_long(a0)",
         (Class::Int, Class::Bool) => "(a0 != 0i)",
         (Class::Long, Class::Float) => "long_to_f32(a0)",

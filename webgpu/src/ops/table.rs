@@ -63,8 +63,8 @@ entries! {
     SQRT "aten::sqrt" (1, 0) false { float: "sqrt(a0)" }
     RSQRT "aten::rsqrt" (1, 0) false { float: "1.0 / sqrt(a0)" }
     RECIPROCAL "aten::reciprocal" (1, 0) false { float: "1.0 / a0" }
-    SIN "aten::sin" (1, 0) false { float: "sin(a0)" }
-    COS "aten::cos" (1, 0) false { float: "cos(a0)" }
+    SIN "aten::sin" (1, 0) false { float: "sin_f32(a0)" }
+    COS "aten::cos" (1, 0) false { float: "cos_f32(a0)" }
     TANH "aten::tanh" (1, 0) false { float: "tanh_f32(a0)" }
     SIGMOID "aten::sigmoid" (1, 0) false { float: "sigmoid(a0)" }
     SILU "aten::silu" (1, 0) false { float: "a0 / (1.0 + exp(-a0))" }

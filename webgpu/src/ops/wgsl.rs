@@ -33,15 +33,24 @@ fn abs_long(a: vec2<u32>) -> vec2<u32> { return select(a, neg_long(a), negative_
 pub const CONVERSIONS: &str = "
 fn long_to_f32(a: vec2<u32>) -> f32 {
  let m = abs_long(a);
- var r = f32(m.x);
- if (m.y != 0u) {
-  // The top 32 bits with a sticky last bit are rounded once; the scale is exact.
+ if (m.y == 0u && m.x < 0x1000000u) { return select(f32(m.x), -f32(m.x), negative_long(a)); }
+ // The first 32 bits, with a last one that is set when anything was lost; then rounded to 24 here, since drivers differ in
+ // how they round. What is converted in the end is exact, and so is the scale.
+ var top = m.x; var exponent = 127u;
+ if (m.y == 0u) {
+  let n = countLeadingZeros(m.x);
+  top = m.x << n; exponent -= n;
+ } else {
   let n = 32u - countLeadingZeros(m.y);
-  var top = m.y; var lost = m.x;
+  var lost = m.x;
+  top = m.y;
   if (n < 32u) { top = (m.y << (32u - n)) | (m.x >> n); lost = m.x << (32u - n); }
   if (lost != 0u) { top |= 1u; }
-  r = f32(top) * bitcast<f32>((127u + n) << 23u);
+  exponent += n;
  }
+ let kept = top >> 8u; let rest = top & 0xffu;
+ let up = rest > 0x80u || (rest == 0x80u && (kept & 1u) == 1u);
+ let r = f32(kept + select(0u, 1u, up)) * bitcast<f32>((exponent + 8u) << 23u);
  return select(r, -r, negative_long(a));
 }
 fn f32_to_long(v: f32) -> vec2<u32> {
@@ -109,6 +118,26 @@ fn min_f32(a: f32, b: f32) -> f32 {
  if (is_nan(a)) { return a; }
  if (is_nan(b)) { return b; }
  return select(b, a, a < b);
+}
+// WGSL's own may err by 2^-11; these by a unit or two in the last place. Past the bound the reduction loses bits, and the
+// driver's is not worse.
+fn quarter(v: f32, shift: i32) -> f32 {
+ let k = round(v * 0.63661977);
+ let x = ((v - k * 1.5703125) - k * 4.837512969970703125e-4) - k * 7.54978995489188216e-8;
+ let z = x * x;
+ let q = (i32(k) + shift) & 3i;
+ let s = ((-1.9515295891e-4 * z + 8.3321608736e-3) * z - 1.6666654611e-1) * z * x + x;
+ let c = ((2.443315711809948e-5 * z - 1.388731625493765e-3) * z + 4.166664568298827e-2) * z * z - 0.5 * z + 1.0;
+ let r = select(s, c, (q & 1i) == 1i);
+ return select(r, -r, q >= 2i);
+}
+fn sin_f32(v: f32) -> f32 {
+ if (abs(v) < 50000.0) { return quarter(v, 0i); }
+ return sin(v);
+}
+fn cos_f32(v: f32) -> f32 {
+ if (abs(v) < 50000.0) { return quarter(v, 1i); }
+ return cos(v);
 }
 fn tanh_f32(v: f32) -> f32 {
  // Past this the result is 1 to the last bit, and exp overflows in some drivers.
