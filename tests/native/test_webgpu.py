@@ -13,8 +13,8 @@ pytestmark = pytest.mark.skipif(
     not hasattr(torch, "webgpu") or not torch.webgpu.is_available(), reason="no adapter, or a build without the device"
 )
 
-#: WGSL lets `log` and others err by a few units in the last place, and `exp(x)` by 3 + 2|x| of them; inputs here are below
-#: 4 in magnitude.
+#: WGSL lets `log` and others err by a few units in the last place, and `exp(x)` by 3 + 2|x| of them; inputs here are
+#: below 4 in magnitude.
 ULPS = 16
 EPSILON = {torch.float32: 2.0**-23, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}
 
