@@ -1,6 +1,6 @@
-"""What `torch` and `transformers` import os
-import and ask of `torch._C` exists, and what is absent says so."""
+"""What `torch` and `transformers` import and ask of `torch._C` exists, and what is absent says so."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
