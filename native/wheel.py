@@ -72,6 +72,7 @@ def contents(tree, module, global_deps, tag):
     files |= {f"{purelib}/{name}": data for name, data in upstream.items()}
     files[f"{info}/METADATA"] = metadata(package, tree).encode()
     files[f"{info}/WHEEL"] = distinfo.wheel_file(tag).encode()
+    files[f"{info}/entry_points.txt"] = distinfo.ENTRY_POINTS.encode()
     files[f"{info}/licenses/LICENSE"] = (ROOT / "LICENSE").read_bytes()
     return info, files
 

@@ -6,6 +6,7 @@ WHEEL names this build, and RECORD lists the files that are really there.
 """
 
 import re
+import tomllib
 from pathlib import Path
 
 import manifest
@@ -19,6 +20,20 @@ SHM_MANAGER = """\
 echo 'torchnative shares tensors without a manager process; this program is never started.' >&2
 exit 1
 """
+
+
+#: How torch finds the device at the end of its import: upstream's own mechanism for devices outside its tree.
+ENTRY_POINTS = "[torch.backends]\ntorchnative_webgpu = torchnative.webgpu:_autoload\n"
+
+
+def own(root):
+    """The dist-info of `torchnative` in a tree that no installer made, as a mapping of path to text."""
+    version = tomllib.loads((root / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    folder = f"torchnative-{version}.dist-info"
+    return {
+        f"{folder}/METADATA": f"Metadata-Version: 2.4\nName: torchnative\nVersion: {version}\n",
+        f"{folder}/entry_points.txt": ENTRY_POINTS,
+    }
 
 
 def metadata(text):

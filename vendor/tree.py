@@ -27,6 +27,9 @@ NATIVE_FOLDERS = ("torch/include/", "torch/share/", "torch/lib/", "torch/bin/")
 NATIVE_FILES = (".so", ".dylib", ".pyd", ".dll")
 
 
+ROOT = Path(__file__).resolve().parents[1]
+
+
 def ships(name):
     """Whether the wheel's file `name` belongs to the tree."""
     return not name.endswith("/") and not name.startswith(NATIVE_FOLDERS) and not name.endswith(NATIVE_FILES)
@@ -88,7 +91,9 @@ def write_manifest(cache):
 
 def native_files(module, global_deps):
     """Our own files in the tree: path to the file that goes there, or to its text."""
-    return {
+    package = ROOT / "python" / "torchnative"
+    own = {f"torchnative/{path.name}": path for path in sorted(package.glob("*.py"))}
+    return own | {
         "torch/_C.abi3.so": Path(module),
         f"torch/lib/lib{Path(global_deps).name.removeprefix('lib')}": Path(global_deps),
         "torch/bin/torch_shm_manager": distinfo.SHM_MANAGER,
@@ -115,6 +120,8 @@ def install(cache, site, module, global_deps):
     site = Path(site)
     info = site / next(tree.glob("torch-*.dist-info")).name
     done = info / "torchnative-tree"
+    for name, text in distinfo.own(ROOT).items():
+        place(site / name, text)
     if not (done.exists() and done.read_text() == stamp()):
         for old in [*site.glob("torch-*.dist-info"), *(site / name for name in ("torch", "torchgen", "functorch"))]:
             shutil.rmtree(old, ignore_errors=True)

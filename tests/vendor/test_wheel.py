@@ -39,7 +39,7 @@ def test_the_wheel_has_one_distribution_at_its_top_and_lists_every_file(wheel):
         tops = {name.split("/")[0] for name in names}
         info = next(name for name in tops if name.endswith(".dist-info"))
         listed = {row[0] for row in csv.reader(archive.read(f"{info}/RECORD").decode().splitlines())}
-    assert tops == {"torch", "torchgen", "functorch", info, info.replace(".dist-info", ".data")}
+    assert tops == {"torch", "torchgen", "functorch", "torchnative", info, info.replace(".dist-info", ".data")}
     assert len(names) == len(set(names)) and set(names) == listed
     assert wheel.name.startswith("torchnative-") and "-cp313-abi3-" in wheel.name
 
@@ -50,6 +50,9 @@ def test_both_distributions_are_installed(site):
     assert found["torch"].version == "2.15.0"
     assert (site / "torch" / "_C.abi3.so").read_bytes() == b"module"
     assert (site / "torch" / "lib" / "libtorch_global_deps.so").read_bytes() == b"library"
+    (device,) = found["torchnative"].entry_points
+    assert (device.group, device.value) == ("torch.backends", "torchnative.webgpu:_autoload")
+    assert (site / "torchnative" / "webgpu.py").exists()
     for entry in found.values():
         assert not [line for line in entry.requires if "cuda" in line or "nvidia" in line or "triton" in line]
         assert all(file.locate().exists() for file in entry.files)

@@ -159,6 +159,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The next command; `None` at the end. Text borrows the reader.
+    #[allow(clippy::should_implement_trait, reason = "what it returns borrows the reader")]
     pub fn next(&mut self) -> Result<Option<Command<'_>>, String> {
         let Some((&head, rest)) = self.rest.split_first() else { return Ok(None) };
         let words = (head >> 8) as usize;

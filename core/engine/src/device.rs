@@ -2,6 +2,7 @@
 
 use crate::{Result, bail, check};
 use std::fmt;
+use std::sync::OnceLock;
 
 /// `c10::DeviceType`, with upstream's numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -30,6 +31,13 @@ pub enum DeviceType {
     PrivateUse1 = 20,
 }
 
+static RENAMED: OnceLock<&'static str> = OnceLock::new();
+
+/// Gives the out-of-tree device a name for messages; the first one stays.
+pub fn rename_private(name: &str) {
+    RENAMED.get_or_init(|| name.to_owned().leak());
+}
+
 impl DeviceType {
     pub const ALL: [(DeviceType, &'static str); 21] = [
         (DeviceType::Cpu, "cpu"),
@@ -56,6 +64,11 @@ impl DeviceType {
     ];
     /// The lower-case name, as `torch.device(...).type` gives it.
     pub fn name(self) -> &'static str {
+        if self == DeviceType::PrivateUse1
+            && let Some(name) = RENAMED.get()
+        {
+            return name;
+        }
         Self::ALL.iter().find(|(t, _)| *t == self).map_or("unknown", |(_, n)| n)
     }
     /// The upper-case name that error messages use.

@@ -32,6 +32,7 @@ pub fn rename(name: &str) -> PyResult<()> {
         )));
     }
     name.clone_into(&mut current);
+    torchnative_engine::device::rename_private(name);
     Ok(())
 }
 
@@ -112,6 +113,14 @@ fn _accelerator_isAllocatorInitialized() -> bool {
     false
 }
 
+/// Waits by the device's own module.
+#[pyfunction]
+fn _accelerator_synchronizeDevice(py: Python<'_>, _index: i64) -> PyResult<()> {
+    device_type().map(drop).ok_or_else(none_available)?;
+    let module = py.import("torch")?.getattr(privateuse1_name().as_str())?;
+    module.call_method0("synchronize").map(drop)
+}
+
 /// The DLPack device of a device: type and index.
 #[pyfunction]
 fn _torchDeviceToDLDevice(object: &Bound<'_, PyAny>) -> PyResult<(i32, i32)> {
@@ -183,6 +192,7 @@ pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(_accelerator_getDeviceIndex, module)?,
         wrap_pyfunction!(_accelerator_setDeviceIndex, module)?,
         wrap_pyfunction!(_accelerator_isAllocatorInitialized, module)?,
+        wrap_pyfunction!(_accelerator_synchronizeDevice, module)?,
         wrap_pyfunction!(_torchDeviceToDLDevice, module)?,
         wrap_pyfunction!(absent::_mps_is_available, module)?,
         wrap_pyfunction!(absent::_mps_is_in_bad_fork, module)?,

@@ -214,7 +214,16 @@ fn no_ipc() -> PyErr {
     PyNotImplementedError::new_err("sharing an event between processes is not implemented in torchnative")
 }
 
+/// The one stream of the accelerator: its work is in order.
+#[pyfunction]
+fn _accelerator_getStream(index: i64) -> PyResult<Stream> {
+    let ty = crate::accelerator::device_type()
+        .ok_or_else(|| error::runtime("Cannot access accelerator device when none is available."))?;
+    Ok(Stream { device: Device { ty, index: index.max(0) as i8 }, stream_id: 0 })
+}
+
 pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Stream>()?;
+    module.add_function(wrap_pyfunction!(_accelerator_getStream, module)?)?;
     module.add_class::<Event>()
 }

@@ -111,6 +111,56 @@ impl Registry {
     pub fn any_device(&mut self, op: OpId, f: ArgsFn) -> &mut Self {
         self.cpu(op, f).meta(op, f)
     }
+    /// A kernel of the device behind the PrivateUse1 key.
+    pub fn device(&mut self, op: OpId, f: ArgsFn) -> &mut Self {
+        self.set(op, DispatchKey::PrivateUse1, Kernel::Args(f))
+    }
+    /// Gives the device behind the PrivateUse1 key the kernel that the CPU has: for operators that touch no data, and
+    /// those that move it by `storage::device`.
+    ///
+    /// # Panics
+    /// When the CPU has none.
+    pub fn device_as_cpu(&mut self, op: OpId) -> &mut Self {
+        let kernel = operator(op).registered(DispatchKey::CPU).cloned();
+        let kernel = kernel.unwrap_or_else(|| panic!("{} has no CPU kernel", operator(op).name));
+        self.set(op, DispatchKey::PrivateUse1, kernel)
+    }
+    /// A pointwise operator on the device behind the PrivateUse1 key, with the shapes and dtypes the CPU gives it.
+    ///
+    /// # Panics
+    /// When the CPU's kernel is not pointwise.
+    pub fn device_pointwise(&mut self, op: OpId, run: LoopFn) -> &mut Self {
+        for (id, form) in forms(op) {
+            let kernel = match operator(id).registered(DispatchKey::CPU) {
+                Some(Kernel::Pointwise { build, .. }) => {
+                    Kernel::Pointwise { build: *build, run: Some(run), form }
+                }
+                // A form that is written with the functional one.
+                Some(other) if form != Form::Functional => other.clone(),
+                _ => panic!("{} is not pointwise", operator(id).name),
+            };
+            self.set(id, DispatchKey::PrivateUse1, kernel);
+        }
+        self
+    }
+    /// A structured operator on the device behind the PrivateUse1 key, with the CPU's shape function.
+    ///
+    /// # Panics
+    /// When the CPU's kernel is not structured.
+    pub fn device_structured(&mut self, op: OpId, fill: FillFn) -> &mut Self {
+        for (id, form) in forms(op) {
+            let kernel = match operator(id).registered(DispatchKey::CPU) {
+                Some(Kernel::Structured { meta, .. }) => {
+                    Kernel::Structured { meta: *meta, fill: Some(fill), form }
+                }
+                // A form that is written with the functional one.
+                Some(other) if form != Form::Functional => other.clone(),
+                _ => panic!("{} is not structured", operator(id).name),
+            };
+            self.set(id, DispatchKey::PrivateUse1, kernel);
+        }
+        self
+    }
     /// CompositeImplicitAutograd: written with other operators, decomposed above autograd.
     pub fn implicit(&mut self, op: OpId, f: ArgsFn) -> &mut Self {
         self.set(op, DispatchKey::CompositeImplicitAutograd, Kernel::Args(f))

@@ -84,6 +84,17 @@ impl TensorIterator {
     pub fn tensor(&self, i: usize) -> &Tensor {
         self.operands[i].tensor.as_ref().expect("operand was allocated by build")
     }
+    /// The shape that `strides` speak of: fastest dimension first, neighbours merged.
+    pub fn shape(&self) -> &[i64] {
+        &self.shape
+    }
+    /// Byte strides of operand `i` over `shape`.
+    pub fn strides(&self, i: usize) -> &[i64] {
+        &self.operands[i].strides
+    }
+    pub fn noutputs(&self) -> usize {
+        self.num_outputs
+    }
     /// The user's output: the original behind a temporary.
     pub fn output(&self, i: usize) -> Tensor {
         let o = &self.operands[i];
@@ -105,13 +116,13 @@ impl TensorIterator {
         }
         Ok(())
     }
-    /// Kernels run on CPU memory only.
+    /// Kernels run on the memory of the CPU or of the registered device, each with its own.
     ///
     /// # Errors
     /// NotImplementedError for another device.
     pub fn check_device(&self, op: &Operator) -> Result<()> {
         crate::check!(
-            self.device.is_cpu(),
+            self.device.is_cpu() || self.device.ty == crate::DeviceType::PrivateUse1,
             NotImplemented;
             "{} is not implemented for device '{}' with dtype {}",
             op.qualified_name(),

@@ -1,5 +1,6 @@
 //! `copy_`, `_to_copy`, `clone`: moving and converting data.
 
+use super::transfer;
 use crate::dispatch::{Registry, Returns};
 use crate::dtype::convert as convert_element;
 use crate::iter::{TensorIterator, loops};
@@ -32,6 +33,9 @@ pub fn copy_into(dst: &Tensor, src: &Tensor) -> Result<()> {
     }
     if dst.numel() == 0 {
         return Ok(());
+    }
+    if !dst.is_cpu() || !src.is_cpu() {
+        return transfer::copy(dst, src);
     }
     if dst.dtype() == src.dtype()
         && dst.is_contiguous()
@@ -121,6 +125,16 @@ pub fn contiguous(t: &Tensor) -> Result<Tensor> {
         return Ok(t.clone());
     }
     let out = factory::empty(t.sizes(), t.dtype(), t.device())?;
+    copy_into(&out, t)?;
+    Ok(out)
+}
+
+/// A row-major tensor on the CPU with the same values. No dispatch, no graph.
+///
+/// # Errors
+/// The device's own.
+pub fn to_cpu(t: &Tensor) -> Result<Tensor> {
+    let out = factory::empty(t.sizes(), t.dtype(), crate::Device::CPU)?;
     copy_into(&out, t)?;
     Ok(out)
 }

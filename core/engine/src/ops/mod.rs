@@ -66,6 +66,7 @@ mod statistics;
 mod stft;
 mod storage;
 mod tensor_forms;
+mod transfer;
 mod transformer;
 mod unary;
 mod unique;

@@ -1,5 +1,6 @@
 //! Untyped storage: bytes shared by reference between tensors.
 
+pub mod device;
 mod mapping;
 
 pub use mapping::{Mapping, SharedHandle};
@@ -24,6 +25,8 @@ enum Owner {
     Heap(usize),
     /// A foreign object (NumPy array, mapped file, DLPack capsule) that is dropped with the storage.
     Foreign(Box<dyn Any + Send>),
+    /// A device, whose memory has no address here.
+    Device(device::Allocation),
 }
 
 struct Bytes {
@@ -126,8 +129,14 @@ fn allocate(nbytes: u64) -> Result<*mut u8> {
     Ok(p)
 }
 
+#[cold]
+#[inline(never)]
+fn no_address(device: Device) -> ! {
+    panic!("memory on device '{device}' has no address on the CPU")
+}
+
 impl Storage {
-    /// Allocates uninitialised bytes on the CPU, or none on the meta device.
+    /// Allocates uninitialised bytes on the CPU or a registered device, or none on the meta device.
     ///
     /// # Errors
     /// When memory is exhausted, or the device has no allocator here.
@@ -140,7 +149,10 @@ impl Storage {
         } else if device.is_meta() {
             Bytes { data: std::ptr::null_mut(), nbytes, owner: Owner::None }
         } else {
-            bail!(NotImplemented, "allocating memory on device '{device}' is not implemented")
+            let memory = device::of(device)?;
+            let owner =
+                if nbytes == 0 { Owner::None } else { Owner::Device(memory.allocate(nbytes, device)?) };
+            Bytes { data: std::ptr::null_mut(), nbytes, owner }
         };
         Ok(Self::from_bytes(bytes, device, true))
     }
@@ -151,7 +163,10 @@ impl Storage {
     /// Whether there are no bytes where a kernel would expect some.
     pub fn lacks_data(&self) -> bool {
         let bytes = self.bytes();
-        bytes.data.is_null() && bytes.nbytes > 0 && !self.0.device.is_meta()
+        bytes.data.is_null()
+            && bytes.nbytes > 0
+            && !self.0.device.is_meta()
+            && !matches!(bytes.owner, Owner::Device(_))
     }
     /// Wraps memory that `owner` keeps alive. Not resizable.
     ///
@@ -219,8 +234,24 @@ impl Storage {
         // SAFETY: changed only by `resize` and `swap`, under the host's lock, while no reference is held across.
         unsafe { &*self.0.bytes.get() }
     }
+    /// The address of the bytes; null when there are none.
+    ///
+    /// # Panics
+    /// When a device owns them: a kernel for the CPU must not take them for none.
+    #[inline]
     pub fn data_ptr(&self) -> *mut u8 {
-        self.bytes().data
+        let bytes = self.bytes();
+        if bytes.data.is_null() && matches!(bytes.owner, Owner::Device(_)) {
+            no_address(self.0.device)
+        }
+        bytes.data
+    }
+    /// The device's memory, when a device owns the bytes.
+    pub fn allocation(&self) -> Option<&device::Allocation> {
+        match &self.bytes().owner {
+            Owner::Device(a) => Some(a),
+            _ => None,
+        }
     }
     /// The bytes in memory. The size of a meta storage may not fit; `size` tells it.
     pub fn nbytes(&self) -> usize {
@@ -265,8 +296,14 @@ impl Storage {
             bail!(Runtime, "Trying to resize storage that is not resizable");
         }
         let new = Storage::new(nbytes, self.0.device)?;
-        let n = self.size().min(nbytes) as usize;
-        if n > 0 && !self.data_ptr().is_null() && !new.data_ptr().is_null() {
+        let kept = self.size().min(nbytes);
+        if new.allocation().is_some() {
+            device::copy(self, 0, &new, 0, kept)?;
+            self.swap(&new);
+            return Ok(());
+        }
+        let n = kept as usize;
+        if n > 0 && self.allocation().is_none() && !self.data_ptr().is_null() && !new.data_ptr().is_null() {
             // SAFETY: both regions hold at least `n` bytes and are distinct allocations.
             unsafe { std::ptr::copy_nonoverlapping(self.data_ptr(), new.data_ptr(), n) }
         }

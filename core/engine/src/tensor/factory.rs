@@ -44,6 +44,13 @@ fn empty_strided_unchecked(sizes: &[i64], strides: IntList, dtype: DType, device
         crate::bail!(Runtime, "Trying to create tensor with negative dimension {s}: {sizes:?}");
     }
     let nbytes = shape::storage_nbytes(sizes, &strides, dtype.itemsize(), 0)?;
+    let device = if device.is_cpu() || device.is_meta() {
+        device
+    } else {
+        crate::storage::device::of(device)?.check_dtype(dtype)?;
+        // The one device there is: tensors carry its index.
+        Device { index: device.index.max(0), ..device }
+    };
     let storage = Storage::new(nbytes, device)?;
     Ok(Tensor::from_storage(storage, dtype, IntList::from_slice(sizes), strides, 0))
 }

@@ -121,6 +121,11 @@ impl PyTorchFileWriter {
                 Source::Storage(storage) => {
                     // Copied anew each time: the buffer's code may resize the storage.
                     chunk.clear();
+                    if storage.allocation().is_some() {
+                        return Err(error::runtime(
+                            "the bytes of a device's storage are written by way of the CPU",
+                        ));
+                    }
                     // SAFETY: copied before any Python code runs.
                     let bytes = unsafe { storage::data(storage) };
                     match bytes.get(at as usize..at as usize + n) {

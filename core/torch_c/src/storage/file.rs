@@ -10,12 +10,12 @@ use torchnative_engine::{Device, Storage};
 /// Bytes written or read at once.
 const CHUNK: usize = 1 << 22;
 
-fn on_cpu(storage: &Storage) -> PyResult<()> {
+pub(super) fn on_cpu(storage: &Storage) -> PyResult<()> {
     if storage.device().is_cpu() {
         return Ok(());
     }
     Err(pyo3::exceptions::PyNotImplementedError::new_err(format!(
-        "reading and writing storages on device '{}' is not implemented",
+        "reading and writing the bytes of storages on device '{}' is not implemented",
         storage.device()
     )))
 }
@@ -27,7 +27,15 @@ pub fn write(
     save_size: bool,
     element_size: usize,
 ) -> PyResult<()> {
-    on_cpu(storage)?;
+    let host;
+    let storage = if storage.allocation().is_some() {
+        host = super::allocate(storage.size(), Device::CPU)?;
+        super::set::copy(&host, storage)?;
+        &host
+    } else {
+        on_cpu(storage)?;
+        storage
+    };
     let py = file.py();
     let write = |bytes: &[u8]| file.call_method1(intern!(py, "write"), (PyBytes::new(py, bytes),)).map(drop);
     if save_size {
@@ -59,7 +67,9 @@ pub fn read(
     element_size: usize,
     into: Option<&Storage>,
 ) -> PyResult<Storage> {
-    if let Some(storage) = into {
+    if let Some(storage) = into
+        && storage.allocation().is_none()
+    {
         on_cpu(storage)?;
     }
     if let Some(offset) = offset {
@@ -85,8 +95,8 @@ pub fn read(
         swap(&mut bytes, element_size);
     }
     let storage = match into {
-        Some(storage) => storage.clone(),
-        None => super::allocate(nbytes as u64, Device::CPU)?,
+        Some(storage) if storage.allocation().is_none() => storage.clone(),
+        _ => super::allocate(nbytes as u64, Device::CPU)?,
     };
     // SAFETY: written at once.
     let out = unsafe { data(&storage) };
@@ -94,6 +104,10 @@ pub fn read(
         return Err(error::runtime("the storage was resized while it was read"));
     }
     out.copy_from_slice(&bytes);
+    if let Some(own) = into.filter(|own| !own.ptr_eq(&storage)) {
+        super::set::copy(own, &storage)?;
+        return Ok(own.clone());
+    }
     Ok(storage)
 }
 

@@ -264,6 +264,7 @@ impl PyStorage {
 
     fn __getitem__<'py>(slf: &Bound<'py, Self>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (py, storage) = (slf.py(), handle(slf));
+        file::on_cpu(&storage)?;
         let nbytes = storage.nbytes();
         if is_int(index) && crate::tensor::object::get(index).is_none() {
             let mut i: i64 = index.call_method0("__index__")?.extract()?;
@@ -301,6 +302,7 @@ impl PyStorage {
             )));
         };
         let storage = handle(slf);
+        file::on_cpu(&storage)?;
         // SAFETY: written at once.
         let bytes = unsafe { data(&storage) };
         if is_int(index) && crate::tensor::object::get(index).is_none() {
@@ -344,6 +346,7 @@ impl PyStorage {
             return Err(error::runtime(format!("fill_ expects int, but got {}", kind(value))));
         };
         let storage = handle(slf);
+        file::on_cpu(&storage)?;
         // SAFETY: written at once.
         unsafe { data(&storage) }.fill(v);
         Ok(slf.clone())
@@ -368,7 +371,9 @@ impl PyStorage {
     }
 
     fn data_ptr(slf: &Bound<'_, Self>) -> usize {
-        handle(slf).data_ptr() as usize
+        let storage = handle(slf);
+        // A number that tells memory of a device apart, which must not be followed.
+        if storage.allocation().is_some() { storage.cdata() } else { storage.data_ptr() as usize }
     }
 
     fn resizable(slf: &Bound<'_, Self>) -> bool {
@@ -398,6 +403,7 @@ impl PyStorage {
             return Err(error::runtime("elem_size must be 1, 2, 4, or 8"));
         }
         let storage = handle(slf);
+        file::on_cpu(&storage)?;
         // SAFETY: written at once.
         bytes::swap(unsafe { data(&storage) }, size as usize);
         Ok(())

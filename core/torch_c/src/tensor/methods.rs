@@ -76,6 +76,16 @@ macro_rules! device_absent {
     };
 }
 
+/// The address of the data. Memory of a device has none here: a number that tells its tensors apart, which must not be
+/// followed.
+fn address(t: &Tensor) -> i64 {
+    let storage = t.storage();
+    if storage.allocation().is_some() {
+        return storage.cdata() as i64 + t.storage_offset() * t.itemsize() as i64;
+    }
+    t.data_ptr() as i64
+}
+
 static METHODS: &[(&CStr, Method)] = &[
     (c"__add__", dunder!("add")),
     (c"__radd__", dunder!("add")),
@@ -122,8 +132,8 @@ static METHODS: &[(&CStr, Method)] = &[
     (c"nelement", |s, _, _| int(s, tensor(s)?.numel())),
     (c"storage_offset", |s, _, _| int(s, tensor(s)?.storage_offset())),
     (c"element_size", |s, _, _| int(s, tensor(s)?.itemsize() as i64)),
-    (c"data_ptr", |s, _, _| int(s, tensor(s)?.data_ptr() as i64)),
-    (c"const_data_ptr", |s, _, _| int(s, tensor(s)?.data_ptr() as i64)),
+    (c"data_ptr", |s, _, _| int(s, address(tensor(s)?))),
+    (c"const_data_ptr", |s, _, _| int(s, address(tensor(s)?))),
     (c"get_device", |s, _, _| int(s, tensor(s)?.device().index as i64)),
     (c"item", |s, _, _| value::scalar_to_py(s.py(), value::item(tensor(s)?).into_py()?)),
     (c"tolist", |s, _, _| to_list(s.py(), tensor(s)?)),

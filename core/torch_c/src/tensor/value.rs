@@ -106,8 +106,12 @@ pub fn item(t: &Tensor) -> EngineResult<Scalar> {
         "a Tensor with {} elements cannot be converted to Scalar",
         t.numel()
     );
-    torchnative_engine::check!(t.is_cpu(), "Tensor.item() cannot be called on {} tensors", t.device());
-    let t = torchnative_engine::ops::copy::contiguous(t)?;
+    let t = if t.storage().allocation().is_some() {
+        torchnative_engine::ops::copy::to_cpu(t)?
+    } else {
+        torchnative_engine::check!(t.is_cpu(), "Tensor.item() cannot be called on {} tensors", t.device());
+        torchnative_engine::ops::copy::contiguous(t)?
+    };
     use torchnative_engine::dtype::Wide;
     // SAFETY: one element of that dtype, on the CPU.
     let wide = torchnative_engine::dispatch!("item", t.dtype(), copyable, T => unsafe { (t.data_ptr() as *const T).read() }.to_wide());
