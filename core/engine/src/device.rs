@@ -129,10 +129,12 @@ impl Device {
             "{}",
             invalid()
         );
-        match DeviceType::ALL.iter().find(|(_, n)| *n == name) {
+        // Upstream has the type, but no name to ask for it.
+        let named = DeviceType::ALL.iter().filter(|(ty, _)| *ty != DeviceType::Metal);
+        match named.clone().find(|(_, n)| *n == name) {
             Some((ty, _)) => Ok(Device { ty: *ty, index }),
             None => {
-                let names: Vec<&str> = DeviceType::ALL.iter().map(|(_, n)| *n).collect();
+                let names: Vec<&str> = named.map(|(_, n)| *n).collect();
                 bail!(
                     Runtime,
                     "Expected one of {} device type at start of device string: {name}",

@@ -1,8 +1,9 @@
 //! From a Python call to the dispatcher and back.
 
 use super::convert;
+use super::mismatch;
 use super::overrides;
-use super::signature::{Kind, Parameter, Signature, Source, Target};
+use super::signature::{Kind, Parameter, Parameters, Signature, Source, Target};
 use super::table::{Function, functions};
 use crate::error::{self, IntoPy};
 use crate::tensor::{object, value};
@@ -68,7 +69,7 @@ pub(super) fn run<'py>(py: Python<'py>, call: &Call<'_, 'py>) -> PyResult<Bound<
     if signatures.first().is_some_and(|s| s.reflected) {
         return Ok(py.NotImplemented().into_bound(py));
     }
-    Err(mismatch(signatures, call, numbers))
+    Err(mismatch::explain(signatures, call, numbers))
 }
 
 /// Tries a signature; `None` when it does not fit.
@@ -81,12 +82,7 @@ fn matches<'py>(
 ) -> PyResult<Option<Bound_<'py>>> {
     let mut values: SmallVec<[Option<Bound<'py, PyAny>>; 8]> = SmallVec::from_elem(None, s.parameters.len());
     let n = call.positional.len();
-    // A lone leading list of ints may be spread over the positional arguments: view(2, 3).
-    let spread = s.positional == 1
-        && s.parameters[0].kind == Kind::IntList
-        && n >= 1
-        && call.positional.iter().all(|o| convert::is_int(o) || (consulted && overrides::stands_for_int(o)))
-        && (s.parameters[0].len == 0 || n > 1);
+    let spread = spreads(s, call.positional, consulted);
     let mut used = 0;
     if spread {
         values[0] = Some(PyTuple::new(py, call.positional)?.into_any());
@@ -110,12 +106,12 @@ fn matches<'py>(
         }
     }
     debug_assert!(used <= call.keywords.len());
-    for (p, v) in s.parameters.iter().zip(&values) {
+    for (i, (p, v)) in s.parameters.iter().zip(&values).enumerate() {
         match v {
             Some(o) if convert::fits(p, o, numbers) => {}
             Some(o) if p.name == "out" && o.is_none() => {}
             Some(o) if consulted && overrides::fits(p, o) => {}
-            Some(_) => return Ok(None),
+            Some(o) => return mismatch::element(i, p, o).map_or(Ok(None), Err),
             None if p.default.is_some() => {}
             None => return Ok(None),
         }
@@ -123,8 +119,18 @@ fn matches<'py>(
     Ok(Some(Bound_ { values }))
 }
 
+/// Whether a lone leading list of ints is spread over the positional arguments: `view(2, 3)`. As for a list, the first
+/// one decides.
+pub(super) fn spreads(s: &Parameters, positional: &[Bound<'_, PyAny>], consulted: bool) -> bool {
+    let Some(first) = positional.first().filter(|_| s.positional == 1) else { return false };
+    let p = &s.parameters[0];
+    p.kind == Kind::IntList
+        && !convert::fits(p, first, false)
+        && (convert::is_index(first) || (consulted && overrides::stands_for_int(first)))
+}
+
 /// NumPy's names of common parameters.
-fn numpy_alias(p: &Parameter) -> Option<&'static str> {
+pub(super) fn numpy_alias(p: &Parameter) -> Option<&'static str> {
     match p.name {
         "dim" => Some("axis"),
         "keepdim" => Some("keepdims"),
@@ -272,110 +278,6 @@ fn wrap_value<'py>(py: Python<'py>, v: &IValue) -> PyResult<Bound<'py, PyAny>> {
             Ok(PyTuple::new(py, items)?.into_any())
         }
         v => value::to_py(py, v),
-    }
-}
-
-fn type_name(o: &Bound<'_, PyAny>) -> String {
-    if object::get(o).is_some() {
-        let name = o.get_type().name().map_or_else(|_| "Tensor".into(), |n| n.to_string());
-        return name;
-    }
-    crate::tensor::data::kind(o)
-}
-
-/// Prints a signature as upstream's messages do: `(Tensor other, *, Number alpha = 1)`.
-fn show(s: &Signature) -> String {
-    let mut out = String::from("(");
-    let mut keyword_only = false;
-    for (i, p) in s.parameters.iter().enumerate() {
-        if i > 0 {
-            out.push_str(", ");
-        }
-        if p.keyword_only && !keyword_only {
-            out.push_str("*, ");
-            keyword_only = true;
-        }
-        out.push_str(p.type_name);
-        out.push(' ');
-        out.push_str(p.name);
-        if let Some(d) = p.default_text {
-            out.push_str(" = ");
-            out.push_str(d);
-        }
-    }
-    out.push(')');
-    out
-}
-
-/// Upstream's TypeError for a call that no signature takes.
-#[cold]
-fn mismatch(signatures: &[Signature], call: &Call<'_, '_>, numbers: bool) -> PyErr {
-    let name = call.function.name;
-    if let [s] = signatures {
-        return PyTypeError::new_err(single(s, call, numbers));
-    }
-    // One signature that takes as many arguments, deprecated ones aside, is the one that was meant.
-    let given = call.positional.len() + call.keywords.len();
-    let mut plausible = signatures.iter().filter(|s| !s.deprecated && given <= s.parameters.len());
-    if let (Some(s), None) = (plausible.next(), plausible.next()) {
-        return PyTypeError::new_err(single(s, call, numbers));
-    }
-    let mut got: Vec<String> = call.positional.iter().map(type_name).collect();
-    got.extend(call.keywords.iter().map(|(k, o)| format!("{k}={}", type_name(o))));
-    let expected: Vec<String> =
-        signatures.iter().filter(|s| !s.deprecated).map(|s| format!(" * {}\n", show(s))).collect();
-    PyTypeError::new_err(format!(
-        "{name}() received an invalid combination of arguments - got ({}), but expected one of:\n{}",
-        got.join(", "),
-        expected.concat()
-    ))
-}
-
-fn single(s: &Signature, call: &Call<'_, '_>, numbers: bool) -> String {
-    let name = call.function.name;
-    let n = call.positional.len();
-    if n > s.positional {
-        let plural = if s.positional == 1 { "" } else { "s" };
-        return format!("{name}() takes {} positional argument{plural} but {n} were given", s.positional);
-    }
-    let mut missing = Vec::new();
-    for (i, p) in s.parameters.iter().enumerate() {
-        let given = call.positional.get(i).filter(|_| !p.keyword_only);
-        let named =
-            call.keywords.iter().find(|(k, _)| k == p.name || numpy_alias(p) == Some(k)).map(|(_, o)| o);
-        match (given, named) {
-            (Some(_), Some(_)) => return format!("{name}() got multiple values for argument '{}'", p.name),
-            (Some(o), None) if !convert::fits(p, o, numbers) && !overrides::fits(p, o) => {
-                return format!(
-                    "{name}(): argument '{}' (position {}) must be {}, not {}",
-                    p.name,
-                    i + 1,
-                    p.type_name,
-                    type_name(o)
-                );
-            }
-            (None, Some(o)) if !convert::fits(p, o, numbers) && !overrides::fits(p, o) => {
-                return format!(
-                    "{name}(): argument '{}' must be {}, not {}",
-                    p.name,
-                    p.type_name,
-                    type_name(o)
-                );
-            }
-            (None, None) if p.default.is_none() => missing.push(format!("\"{}\"", p.name)),
-            _ => {}
-        }
-    }
-    if !missing.is_empty() {
-        return format!(
-            "{name}() missing {} required positional arguments: {}",
-            missing.len(),
-            missing.join(", ")
-        );
-    }
-    match call.keywords.iter().find(|(k, _)| !s.parameters.iter().any(|p| p.name == k)) {
-        Some((k, _)) => format!("{name}() got an unexpected keyword argument '{k}'"),
-        None => format!("{name}(): invalid arguments"),
     }
 }
 

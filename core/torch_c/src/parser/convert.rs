@@ -1,10 +1,12 @@
 //! Whether a Python object fits a parameter, and its call value.
 
+use super::mismatch;
 use super::signature::{Kind, Parameter};
 use crate::error::IntoPy;
 use crate::tensor::{object, value};
 use crate::types::{device, dtype, layout};
 use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyString, PyTuple};
 use torchnative_engine::tensor::factory;
@@ -68,6 +70,31 @@ pub fn is_int(o: &Bound<'_, PyAny>) -> bool {
     !o.is_instance_of::<PyFloat>() && matches!(value::scalar_from_py(o), Ok(Some(Scalar::Int(_))))
 }
 
+/// What a list of ints may begin with: an object with `__index__` that is no bool. Tensors of one integer are such.
+pub fn is_index(o: &Bound<'_, PyAny>) -> bool {
+    if o.is_instance_of::<PyInt>() {
+        return !o.is_instance_of::<PyBool>();
+    }
+    if let Some(t) = object::get(o) {
+        return t.numel() == 1 && t.dtype().is_integral(true);
+    }
+    // SAFETY: a live object, attached; arrays have the slot and raise in it.
+    unsafe {
+        ffi::PyIndex_Check(o.as_ptr()) != 0
+            && Bound::from_owned_ptr_or_err(o.py(), ffi::PyNumber_Index(o.as_ptr())).is_ok()
+    }
+}
+
+/// Whether the object is a tuple or list that is empty or begins with an int: what follows is looked at when it is taken.
+fn is_int_list(o: &Bound<'_, PyAny>) -> bool {
+    let first = match (o.cast::<PyTuple>(), o.cast::<PyList>()) {
+        (Ok(t), _) => t.iter().next(),
+        (_, Ok(l)) => l.iter().next(),
+        _ => return false,
+    };
+    first.is_none_or(|x| is_index(&x))
+}
+
 fn sequence_all(o: &Bound<'_, PyAny>, f: impl Fn(&Bound<'_, PyAny>) -> bool) -> bool {
     if let Ok(t) = o.cast::<PyTuple>() {
         return t.iter().all(|x| f(&x));
@@ -96,7 +123,7 @@ pub fn fits(p: &Parameter, o: &Bound<'_, PyAny>, numbers: bool) -> bool {
         },
         Kind::Bool => o.is_instance_of::<PyBool>(),
         Kind::Str => o.is_instance_of::<PyString>(),
-        Kind::IntList => (p.len > 0 && is_int(o)) || sequence_all(o, is_int),
+        Kind::IntList => (p.len > 0 && is_int(o)) || is_int_list(o),
         Kind::DoubleList => (p.len > 0 && is_number(o)) || sequence_all(o, is_number),
         Kind::TensorList => sequence_all(o, |x| object::get(x).is_some()),
         Kind::OptTensorList => sequence_all(o, |x| x.is_none() || object::get(x).is_some()),
@@ -107,6 +134,7 @@ pub fn fits(p: &Parameter, o: &Bound<'_, PyAny>, numbers: bool) -> bool {
         Kind::Device => o.is_instance_of::<PyString>() || o.cast::<device::PyDevice>().is_ok() || is_int(o),
         Kind::Generator => o.is_instance_of::<crate::generator::PyGenerator>(),
         Kind::MemoryFormat => layout::format_from_py(o).is_some(),
+        Kind::Object => true,
         Kind::Stream | Kind::Storage => {
             o.get_type().name().is_ok_and(|n| n.to_string_lossy().ends_with("Storage"))
         }
@@ -133,6 +161,22 @@ pub fn python_type(o: &Bound<'_, PyAny>) -> Option<torchnative_engine::DType> {
 }
 
 const OVERFLOW: &str = "Overflow when unpacking long long";
+
+/// An element of a list of ints.
+fn element(o: &Bound<'_, PyAny>) -> PyResult<i64> {
+    if o.is_exact_instance_of::<PyInt>() {
+        return int(o);
+    }
+    // SAFETY: a live object, attached; null comes with an exception.
+    let number = unsafe { Bound::from_owned_ptr_or_err(o.py(), ffi::PyNumber_Index(o.as_ptr())) };
+    match number {
+        Ok(number) => int(&number),
+        Err(_) => Err(PyValueError::new_err(format!(
+            "type must be tuple of ints,but got {}",
+            mismatch::type_name(o)
+        ))),
+    }
+}
 
 fn int(o: &Bound<'_, PyAny>) -> PyResult<i64> {
     if let Some(t) = object::get(o) {
@@ -180,7 +224,7 @@ pub fn convert(name: &str, p: &Parameter, o: &Bound<'_, PyAny>) -> PyResult<IVal
                 let mut v = IntList::new();
                 for (i, x) in o.try_iter()?.enumerate() {
                     let x = x?;
-                    v.push(int(&x).map_err(|e| {
+                    v.push(element(&x).map_err(|e| {
                         if !e.is_instance_of::<PyValueError>(x.py()) {
                             return e;
                         }
@@ -219,6 +263,6 @@ pub fn convert(name: &str, p: &Parameter, o: &Bound<'_, PyAny>) -> PyResult<IVal
         },
         Kind::MemoryFormat => layout::format_from_py(o).map_or(IValue::None, IValue::MemoryFormat),
         Kind::Generator => crate::generator::from_py(o).map_or(IValue::None, IValue::Generator),
-        Kind::Stream | Kind::Storage => value::from_py(o)?,
+        Kind::Stream | Kind::Storage | Kind::Object => value::from_py(o)?,
     })
 }

@@ -3,6 +3,7 @@
 
 mod call;
 mod convert;
+mod mismatch;
 mod overrides;
 mod signature;
 mod table;
@@ -10,6 +11,7 @@ mod trampolines;
 
 pub use call::Call;
 pub use convert::{is_int, numbers_as_tensors, python_type};
+pub use mismatch::{HandBound, type_name};
 pub use trampolines::Entry;
 
 use pyo3::ffi;

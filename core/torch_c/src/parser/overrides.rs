@@ -46,7 +46,7 @@ pub fn fits(p: &Parameter, o: &Bound<'_, PyAny>) -> bool {
         Kind::OptTensorList => {
             items.iter().all(|x| x.is_none() || object::get(x).is_some() || torch_function::overrides(x))
         }
-        Kind::IntList => items.iter().all(|x| convert::is_int(x) || stands_for_int(x)),
+        Kind::IntList => items.iter().all(|x| convert::is_index(x) || stands_for_int(x)),
         _ => false,
     }
 }

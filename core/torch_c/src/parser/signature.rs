@@ -25,6 +25,7 @@ pub enum Kind {
     MemoryFormat,
     Stream,
     Storage,
+    Object,
 }
 
 /// A parameter of a signature.
@@ -62,30 +63,20 @@ pub struct Target {
     pub return_type: Option<&'static str>,
 }
 
-/// A parsed line of the table.
-pub struct Signature {
+/// What a signature takes.
+pub struct Parameters {
     pub parameters: Vec<Parameter>,
-    pub target: Target,
-    pub out_target: Option<Target>,
-    /// Position of the `out` parameter.
-    pub out: Option<usize>,
+    /// How many of them may be given by position.
     pub positional: usize,
+    /// Tried last, and not named in messages.
     pub deprecated: bool,
-    pub reflected: bool,
-    pub returns_first: bool,
-    /// The last five parameters are the tensor options; the position of `requires_grad`.
-    pub requires_grad: Option<usize>,
 }
 
-impl Signature {
-    pub(super) fn parse(line: &'static str) -> Option<Signature> {
-        let c: Vec<&'static str> = line.split('\t').collect();
-        let (text, flags) = (c[1], c[2]);
-        let open = text.find('(')?;
-        let close = text.rfind(')')?;
-        let mut parameters = Vec::new();
-        let mut keyword_only = false;
-        let mut positional = 0;
+impl Parameters {
+    /// Parses `name(int64_t a, *, bool b=False)`.
+    pub(super) fn parse(text: &'static str, deprecated: bool) -> Option<Parameters> {
+        let (open, close) = (text.find('(')?, text.rfind(')')?);
+        let (mut parameters, mut positional, mut keyword_only) = (Vec::new(), 0, false);
         for part in split(&text[open + 1..close]) {
             if part == "*" {
                 keyword_only = true;
@@ -96,18 +87,46 @@ impl Signature {
             }
             parameters.push(parameter(part, keyword_only)?);
         }
+        Some(Parameters { parameters, positional, deprecated })
+    }
+}
+
+/// A parsed line of the table.
+pub struct Signature {
+    takes: Parameters,
+    pub target: Target,
+    pub out_target: Option<Target>,
+    /// Position of the `out` parameter.
+    pub out: Option<usize>,
+    pub reflected: bool,
+    pub returns_first: bool,
+    /// The last five parameters are the tensor options; the position of `requires_grad`.
+    pub requires_grad: Option<usize>,
+}
+
+impl std::ops::Deref for Signature {
+    type Target = Parameters;
+    fn deref(&self) -> &Parameters {
+        &self.takes
+    }
+}
+
+impl Signature {
+    pub(super) fn parse(line: &'static str) -> Option<Signature> {
+        let c: Vec<&'static str> = line.split('\t').collect();
+        let (text, flags) = (c[1], c[2]);
+        let takes = Parameters::parse(text, flags.contains('d'))?;
+        let parameters = &takes.parameters;
         let target = target(c[3], c[4], c[5])?;
         let out_target = if c[6] == "-" { None } else { Some(target_of(c[6], c[7], c[8])?) };
         let out = parameters.iter().position(|p| p.name == "out");
         let requires_grad =
             flags.contains('g').then(|| parameters.iter().position(|p| p.name == "requires_grad")).flatten();
         Some(Signature {
-            parameters,
+            takes,
             target,
             out_target,
             out,
-            positional,
-            deprecated: flags.contains('d'),
             reflected: flags.contains('r'),
             returns_first: flags.contains('l'),
             requires_grad,
@@ -227,7 +246,8 @@ fn kind(ty: &'static str) -> Option<(Kind, &'static str, usize)> {
         "Generator" => (Kind::Generator, "torch.Generator", 0),
         "MemoryFormat" => (Kind::MemoryFormat, "torch.memory_format", 0),
         "Stream" => (Kind::Stream, "Stream", 0),
-        "Storage" => (Kind::Storage, "Storage", 0),
+        "Storage" => (Kind::Storage, "torch.Storage", 0),
+        "PyObject" => (Kind::Object, "object", 0),
         b if b.starts_with("::std::array<bool") => (Kind::BoolList, "tuple of bools", 0),
         _ => return None,
     })

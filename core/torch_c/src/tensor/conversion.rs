@@ -1,13 +1,14 @@
 //! The arguments of `Tensor.to` and `Module.to`.
 
-use super::object;
+use super::{object, value};
 use crate::error;
+use crate::parser::HandBound;
 use crate::types::{device, dtype, layout};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString, PyTuple};
-use torchnative_engine::{DType, Device, MemoryFormat};
+use torchnative_engine::{DType, Device, MemoryFormat, Scalar};
 
 /// What a call of `to` asks for; absent parts stay as they are.
 #[derive(Default)]
@@ -77,7 +78,18 @@ impl To {
                         (to.device, to.dtype) = (Some(t.device()), Some(t.dtype()));
                         true
                     }
-                    None => false,
+                    // A number stands for a tensor of its kind.
+                    None => match value::scalar_from_py(value)? {
+                        Some(Scalar::Float(_)) => {
+                            (to.device, to.dtype) = (Some(Device::CPU), Some(DType::Double));
+                            true
+                        }
+                        Some(Scalar::Complex(..)) => {
+                            (to.device, to.dtype) = (Some(Device::CPU), Some(DType::ComplexDouble));
+                            true
+                        }
+                        _ => false,
+                    },
                 },
                 "non_blocking" | "copy" => match value.cast::<PyBool>() {
                     Ok(on) if name == "copy" => {
@@ -118,26 +130,20 @@ fn is_device(value: &Bound<'_, PyAny>) -> bool {
         || matches!(device::from_py(value), Ok(Some(_)))
 }
 
+/// Upstream's error; its text comes from the signatures.
 fn mismatch(args: &[Bound<'_, PyAny>], keywords: &[(String, Bound<'_, PyAny>)]) -> PyErr {
-    let name = |o: &Bound<'_, PyAny>| match object::get(o) {
-        Some(_) => "Tensor".to_owned(),
-        // The class as upstream shows it: with its module, unless that is `builtins`.
-        None => o
-            .get_type()
-            .fully_qualified_name()
-            .map_or_else(|_| "object".to_owned(), |n| n.to_string_lossy().into_owned()),
-    };
-    let mut got: Vec<String> = args.iter().map(&name).collect();
-    got.extend(keywords.iter().map(|(k, v)| format!("{k}={}", name(v))));
-    // Upstream leaves the separator behind the last keyword.
-    let end = if keywords.is_empty() { "" } else { ", " };
-    PyTypeError::new_err(format!(
-        "to() received an invalid combination of arguments - got ({}{end}), but expected one of:\n * (torch.device device = None, \
-         torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n * \
-         (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n * (Tensor \
-         tensor, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n",
-        got.join(", ")
-    ))
+    static TO: HandBound = HandBound::new(
+        "to",
+        &[
+            "to(Device device=None, ScalarType dtype=None, bool non_blocking=False, bool copy=False, *, MemoryFormat? memory_format=None)",
+            "to(ScalarType dtype, bool non_blocking=False, bool copy=False, *, MemoryFormat? memory_format=None)",
+            "to(Tensor tensor, bool non_blocking=False, bool copy=False, *, MemoryFormat? memory_format=None)",
+        ],
+    );
+    match TO.check(args, keywords) {
+        Err(e) => e,
+        Ok(()) => PyTypeError::new_err("to(): invalid arguments"),
+    }
 }
 
 /// `torch._C._nn._parse_to`: the arguments of `Module.to` as `(device, dtype, non_blocking, memory_format)`.

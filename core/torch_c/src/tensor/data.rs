@@ -159,7 +159,7 @@ fn sizes_of(o: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
 }
 
 /// The number in an object, read as the dtype reads it.
-fn number(o: &Bound<'_, PyAny>, d: DType) -> PyResult<Scalar> {
+pub(super) fn number(o: &Bound<'_, PyAny>, d: DType) -> PyResult<Scalar> {
     if d.is_complex() {
         return complex(o);
     }

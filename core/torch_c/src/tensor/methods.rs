@@ -52,18 +52,6 @@ macro_rules! cast {
     };
 }
 
-macro_rules! refuse {
-    ($name:literal) => {
-        |slf, _, _| {
-            Err(PyNotImplementedError::new_err(format!(
-                "Tensor.{}() is not implemented in torchnative for device '{}' and dtype {}",
-                $name,
-                tensor(slf)?.device(),
-                tensor(slf)?.dtype().torch_name()
-            )))
-        }
-    };
-}
 macro_rules! device_absent {
     ($name:literal) => {
         |_, _, _| {
@@ -86,7 +74,7 @@ fn address(t: &Tensor) -> i64 {
     t.data_ptr() as i64
 }
 
-static METHODS: &[(&CStr, Method)] = &[
+pub(super) static METHODS: &[(&CStr, Method)] = &[
     (c"__add__", dunder!("add")),
     (c"__radd__", dunder!("add")),
     (c"__iadd__", dunder!("add_")),
@@ -164,11 +152,11 @@ static METHODS: &[(&CStr, Method)] = &[
     (c"cfloat", cast!(ComplexFloat)),
     (c"cdouble", cast!(ComplexDouble)),
     (c"numpy", |s, a, k| crate::numpy::numpy_method(s, tensor(s)?, a, k)),
-    (c"apply_", refuse!("apply_")),
-    (c"map_", refuse!("map_")),
+    (c"apply_", super::apply::apply_),
+    (c"map_", |s, a, k| super::apply::map_("map_", s, a, k)),
     // An object lives as long as its tensor is held, so no weak reference ever sees it come back.
     (c"_fix_weakref", |s, _, _| Ok(s.py().None().into_bound(s.py()))),
-    (c"map2_", refuse!("map2_")),
+    (c"map2_", |s, a, k| super::apply::map_("map2_", s, a, k)),
     (c"new", |s, a, k| super::legacy::new_method(s, tensor(s)?, a, k)),
     (c"set_", |s, a, k| crate::storage::set_method(s, tensor(s)?, a, k)),
     (c"untyped_storage", |s, _, _| crate::storage::untyped_storage(s.py(), tensor(s)?)),
@@ -451,19 +439,14 @@ fn copy_<'py>(
     args: &[Bound<'py, PyAny>],
     kw: Keywords<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let src = pick(args, kw, 0, "src")
-        .ok_or_else(|| PyTypeError::new_err("copy_() missing 1 required positional arguments: \"src\""))?;
-    let src = match object::get(src) {
+    let other = pick(args, kw, 0, "other");
+    let src = match other.and_then(object::get) {
         Some(s) => s.clone(),
-        None => match value::scalar_from_py(src)? {
-            Some(s) => torchnative_engine::tensor::factory::wrapped_scalar(s).into_py()?,
-            None => {
-                return Err(PyTypeError::new_err(format!(
-                    "copy_(): argument 'src' (position 1) must be Tensor, not {}",
-                    src.get_type().name()?
-                )));
-            }
-        },
+        None => {
+            let number = other.map(value::scalar_from_py).transpose()?.flatten();
+            let number = number.ok_or_else(|| PyTypeError::new_err("copy_() needs a tensor"))?;
+            torchnative_engine::tensor::factory::wrapped_scalar(number).into_py()?
+        }
     };
     op::copy_.call((tensor(slf)?, &src)).into_py()?;
     Ok(slf.clone())
@@ -478,7 +461,9 @@ fn as_subclass<'py>(
     let class = pick(args, kw, 0, "cls").ok_or_else(|| {
         PyTypeError::new_err("as_subclass() missing 1 required positional arguments: \"cls\"")
     })?;
-    let class = class.cast::<pyo3::types::PyType>()?;
+    let class = class.cast::<pyo3::types::PyType>().map_err(|_| {
+        PyTypeError::new_err(format!("cls must be a type (got {})", parser::type_name(class)))
+    })?;
     object::wrap_as(class, op::alias.call((tensor(slf)?,)).into_py()?)
 }
 
@@ -544,6 +529,9 @@ unsafe extern "C" fn enter<const I: usize>(
         let (positional, keywords) = unsafe { parser::unpack(py, args, nargs, kwnames)? };
         if let Some(result) = override_of(METHODS[I].0, &slf, &positional, &keywords)? {
             return Ok(result.unbind());
+        }
+        if let Some(takes) = super::hand_bound::taken_by(I) {
+            takes.check(&positional, &keywords)?;
         }
         refuse_subclass(METHODS[I].0, &slf)?;
         METHODS[I].1(&slf, &positional, &keywords).map(Bound::unbind)

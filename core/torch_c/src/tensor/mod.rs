@@ -1,10 +1,12 @@
 //! The Python `Tensor`: its object, properties, hand-bound methods, indexing and construction.
 
+mod apply;
 pub mod construct;
 mod conversion;
 pub mod data;
 mod from_memory;
 mod getset;
+mod hand_bound;
 pub mod legacy;
 mod methods;
 pub mod object;

@@ -6,10 +6,11 @@ use crate::torch_function;
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyComplex, PyEllipsis, PyFloat, PyList, PySlice, PyTuple};
+use pyo3::types::{PyBool, PyComplex, PyEllipsis, PyFloat, PySlice, PyTuple};
 use std::ffi::c_int;
 use std::ptr;
 use torchnative_engine::tensor::factory;
+use torchnative_engine::warn::{Category, warn};
 use torchnative_engine::{DType, IValue, Tensor, op};
 
 pub(super) unsafe extern "C" fn length(object: *mut ffi::PyObject) -> ffi::Py_ssize_t {
@@ -150,12 +151,43 @@ fn too_many(dims: usize) -> PyErr {
     PyIndexError::new_err(format!("too many indices for tensor of dimension {dims}"))
 }
 
-/// Whether a list index is a tuple of indices in disguise (`treatSequenceAsTuple`).
+/// Sequences this long are never taken for tuples.
+const LONGEST_TUPLE: usize = 32;
+
+/// The indices of a key. A list that holds a sequence, a tensor, a slice, an ellipsis or None is a tuple in disguise
+/// (`treatSequenceAsTuple`), which upstream warns about.
 fn as_tuple<'py>(key: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     if let Ok(t) = key.cast::<PyTuple>() {
         return Ok(t.iter().collect());
     }
+    if !is_list(key)? || key.len()? >= LONGEST_TUPLE {
+        return Ok(vec![key.clone()]);
+    }
+    let items = key.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+    for item in &items {
+        if object::get(item).is_some()
+            // SAFETY: a live object, attached.
+            || unsafe { ffi::PySequence_Check(item.as_ptr()) } != 0
+            || item.is_instance_of::<PySlice>()
+            || item.is_instance_of::<PyEllipsis>()
+            || item.is_none()
+        {
+            warn(
+                Category::User,
+                "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; use \
+                 x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, x[torch.tensor(seq)], which \
+                 will result either in an error or a different result",
+            )
+            .into_py()?;
+            return Ok(items);
+        }
+    }
     Ok(vec![key.clone()])
+}
+
+/// Whether the object is a sequence that is no tensor and no array of NumPy's.
+fn is_list(o: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(super::data::is_sequence(o) && !crate::numpy::is_array(o)?)
 }
 
 fn select(t: &Tensor, dim: usize, index: i64, real_dim: usize) -> PyResult<Tensor> {
@@ -237,7 +269,7 @@ fn apply(
             view = slice(&view, dim, s)?;
             dim += 1;
             real_dim += 1;
-        } else if i.is_instance_of::<PyList>() || i.is_instance_of::<PyTuple>() || is_array(i)? {
+        } else if is_list(i)? || is_array(i)? {
             let x = super::data::index_from(i)?;
             let n = if x.dtype() == DType::Bool { x.dim() } else { 1 };
             put(&mut tensors, dim, x);
