@@ -11,66 +11,101 @@ use crate::scratch;
 use crate::vmath::Math;
 
 /// Query rows that go through a block of keys together: a multiple of every register tile's rows.
-pub const ROWS: usize = 48;
+const ROWS: usize = 48;
 /// Keys in a block.
-const KEYS: usize = 128;
+pub const KEYS: usize = 128;
 /// Blocks of rows that share a packed block of keys at most.
 pub const BLOCKS: usize = 6;
 /// Scores handled at a time.
-const CHUNK: usize = 32;
+pub const CHUNK: usize = 32;
+
+/// How operands are packed and multiplied.
+pub trait Products<E: Elem> {
+    /// Query rows in a block.
+    const ROWS: usize;
+    /// Columns in a panel.
+    fn panel() -> usize;
+    /// The room, in accumulators, for a row of `k` values along which products are summed.
+    fn along(k: usize) -> usize;
+    /// The room for the weights of a block, where they are not multiplied as they lie in the scores.
+    fn weights() -> usize;
+    /// Packs `m` rows of queries.
+    ///
+    /// # Safety
+    /// `src` must be readable for `m` × `k`, `dst` writable for [`Self::ROWS`] rows of [`Self::along`]`(k)`.
+    unsafe fn rows(m: usize, k: usize, src: Mat<E>, dst: *mut E::Acc);
+    /// Packs a matrix of `k` rows and `n` columns in panels.
+    ///
+    /// # Safety
+    /// `src` must be readable for `k` × `n`, `dst` writable for [`Self::along`]`(k)` × the columns of whole panels.
+    unsafe fn panels(k: usize, n: usize, src: Mat<E>, dst: *mut E::Acc);
+    /// Puts one block of rows through one packed block of keys and values.
+    ///
+    /// # Safety
+    /// The fields describe memory of the sizes above.
+    unsafe fn step(step: Step<E::Acc>);
+}
 
 /// Blocks `first..last` of the query rows that use key head `kv`. Blocks are counted head by head.
-pub unsafe fn run<E: Elem>(args: &Attention<E>, b: usize, kv: usize, first: usize, last: usize)
-where
+///
+/// # Safety
+/// As for [`super::attention`].
+pub unsafe fn run<E: Elem, P: Products<E>>(
+    args: &Attention<E>,
+    b: usize,
+    kv: usize,
+    first: usize,
+    last: usize,
+) where
     E::Acc: Math,
 {
     let group = args.heads / args.kv_heads;
-    let per_head = args.rows.div_ceil(ROWS);
-    let (_, nr) = blocked::tile_shape::<E::Acc>();
-    let (e, ev) = (args.width, args.value_width.next_multiple_of(nr));
-    let keys = KEYS.next_multiple_of(nr);
+    let per_head = args.rows.div_ceil(P::ROWS);
+    let (e, ev) = (P::along(args.width), args.value_width.next_multiple_of(P::panel()));
+    let keys = KEYS.next_multiple_of(P::panel());
     let blocks = last - first;
     let sizes = [
         keys * e,
-        KEYS * ev,
-        ROWS * keys,
-        ROWS * keys,
-        blocks * ROWS * e,
-        blocks * ROWS * ev,
-        blocks * ROWS * 2,
+        P::along(KEYS) * ev,
+        P::ROWS * keys,
+        P::ROWS * keys,
+        P::weights(),
+        blocks * P::ROWS * e,
+        blocks * P::ROWS * ev,
+        blocks * P::ROWS * 2,
     ];
     scratch::with(sizes.iter().sum(), |room: *mut E::Acc| {
         let mut next = room;
-        let [kp, vp, scores, bias, q, sums, stats] = sizes.map(|n| {
+        let [kp, vp, scores, bias, weights, q, sums, stats] = sizes.map(|n| {
             let p = next;
             next = next.wrapping_add(n);
             p
         });
         // SAFETY: the room is cut to these sizes; the operands are the caller's contract.
         unsafe {
-            std::slice::from_raw_parts_mut(sums, sizes[5]).fill(E::Acc::ZERO);
-            for r in 0..blocks * ROWS {
+            std::slice::from_raw_parts_mut(sums, blocks * P::ROWS * ev).fill(E::Acc::ZERO);
+            for r in 0..blocks * P::ROWS {
                 *stats.add(2 * r) = E::Acc::NEG_INFINITY;
                 *stats.add(2 * r + 1) = E::Acc::ZERO;
             }
             // The head and the rows of each block.
             let place = |n: usize| {
-                let i = (first + n) % per_head * ROWS;
-                (kv * group + (first + n) / per_head, i, ROWS.min(args.rows - i))
+                let i = (first + n) % per_head * P::ROWS;
+                (kv * group + (first + n) / per_head, i, P::ROWS.min(args.rows - i))
             };
             let mut seen = 0;
             for n in 0..blocks {
                 let (h, i, rows) = place(n);
                 let src = Mat::new(args.q.at(b, h, i, 0), args.q.strides[2], args.q.strides[3]);
-                dispatch(CopyRows { m: rows, k: e, src, dst: q.add(n * ROWS * e) });
+                P::rows(rows, args.width, src, q.add(n * P::ROWS * e));
                 seen = seen.max(if args.causal { args.keys.min(i + rows) } else { args.keys });
             }
             for j in (0..seen).step_by(KEYS) {
                 let cols = KEYS.min(seen - j);
                 let k = Mat::new(args.k.at(b, kv, j, 0), args.k.strides[3], args.k.strides[2]);
                 let v = Mat::new(args.v.at(b, kv, j, 0), args.v.strides[2], args.v.strides[3]);
-                dispatch(Panels { k: e, n: cols, src: k, dst: kp });
-                dispatch(Panels { k: cols, n: args.value_width, src: v, dst: vp });
+                P::panels(args.width, cols, k, kp);
+                P::panels(cols, args.value_width, v, vp);
                 for n in 0..blocks {
                     let (h, i, rows) = place(n);
                     if args.causal && i + rows <= j {
@@ -80,36 +115,66 @@ where
                     if masked {
                         args.bias((b, h), (i, rows), (j, cols), bias, keys);
                     }
-                    dispatch(Step {
+                    P::step(Step {
                         rows,
                         cols,
                         e,
                         ev,
                         ld: keys,
                         scale: args.scale,
-                        q: q.add(n * ROWS * e),
+                        q: q.add(n * P::ROWS * e),
                         k: kp,
                         v: vp,
                         scores,
                         bias: if masked { bias } else { std::ptr::null() },
+                        weights,
                         causal: if args.causal { i as isize - j as isize } else { isize::MAX },
-                        sums: sums.add(n * ROWS * ev),
-                        stats: stats.add(n * ROWS * 2),
+                        sums: sums.add(n * P::ROWS * ev),
+                        stats: stats.add(n * P::ROWS * 2),
                     });
                 }
             }
             for n in 0..blocks {
                 let (h, i, rows) = place(n);
                 for r in 0..rows {
-                    let (top, sum) = (*stats.add((n * ROWS + r) * 2), *stats.add((n * ROWS + r) * 2 + 1));
+                    let (top, sum) =
+                        (*stats.add((n * P::ROWS + r) * 2), *stats.add((n * P::ROWS + r) * 2 + 1));
                     args.store_logsumexp(b, h, i + r, top, sum);
-                    let (src, dst) = (sums.add((n * ROWS + r) * ev), args.out_at(b, h, i + r));
+                    let (src, dst) = (sums.add((n * P::ROWS + r) * ev), args.out_at(b, h, i + r));
                     let scale = if sum == E::Acc::ZERO { E::Acc::ONE } else { sum };
                     dispatch(Finish { n: args.value_width, src, scale, dst, step: args.out_strides[3] });
                 }
             }
         }
     });
+}
+
+/// Operands widened to the accumulator, products by register tiles.
+pub struct Widened;
+
+impl<E: Elem> Products<E> for Widened
+where
+    E::Acc: Math,
+{
+    const ROWS: usize = ROWS;
+    fn panel() -> usize {
+        blocked::tile_shape::<E::Acc>().1
+    }
+    fn along(k: usize) -> usize {
+        k
+    }
+    fn weights() -> usize {
+        0
+    }
+    unsafe fn rows(m: usize, k: usize, src: Mat<E>, dst: *mut E::Acc) {
+        dispatch(CopyRows { m, k, src, dst });
+    }
+    unsafe fn panels(k: usize, n: usize, src: Mat<E>, dst: *mut E::Acc) {
+        dispatch(Panels { k, n, src, dst });
+    }
+    unsafe fn step(step: Step<E::Acc>) {
+        dispatch(step);
+    }
 }
 
 struct Panels<E: Elem> {
@@ -129,12 +194,12 @@ impl<E: Elem> Task for Panels<E> {
 }
 
 /// Divides a row of sums by the sum of its weights.
-struct Finish<E: Elem> {
-    n: usize,
-    src: *const E::Acc,
-    scale: E::Acc,
-    dst: *mut E,
-    step: isize,
+pub struct Finish<E: Elem> {
+    pub n: usize,
+    pub src: *const E::Acc,
+    pub scale: E::Acc,
+    pub dst: *mut E,
+    pub step: isize,
 }
 impl<E: Elem> Task for Finish<E> {
     type Out = ();
@@ -161,24 +226,27 @@ impl<E: Elem> Task for Finish<E> {
 }
 
 /// One block of rows against one packed block of keys and values.
-struct Step<F> {
-    rows: usize,
-    cols: usize,
-    e: usize,
-    ev: usize,
+pub struct Step<F> {
+    pub rows: usize,
+    pub cols: usize,
+    /// The length of a packed row of queries, and of a row of sums.
+    pub e: usize,
+    pub ev: usize,
     /// Distance of rows of scores and bias.
-    ld: usize,
-    scale: F,
-    q: *const F,
-    k: *const F,
-    v: *const F,
-    scores: *mut F,
-    bias: *const F,
+    pub ld: usize,
+    pub scale: F,
+    pub q: *const F,
+    pub k: *const F,
+    pub v: *const F,
+    pub scores: *mut F,
+    pub bias: *const F,
+    /// Room for the weights, where they are not multiplied as they lie in `scores`.
+    pub weights: *mut F,
     /// Row `r` sees columns up to `r + causal`.
-    causal: isize,
-    sums: *mut F,
+    pub causal: isize,
+    pub sums: *mut F,
     /// The largest score and the sum of weights of each row.
-    stats: *mut F,
+    pub stats: *mut F,
 }
 
 impl<F: Math> Task for Step<F> {
@@ -215,7 +283,7 @@ impl<F: Math> Task for Step<F> {
 impl<F: Math> Step<F> {
     /// Turns a row of scores into weights and rescales what the row has summed so far.
     #[inline(always)]
-    unsafe fn weigh<I: Isa>(&self, r: usize) {
+    pub unsafe fn weigh<I: Isa>(&self, r: usize) {
         let low = F::NEG_INFINITY;
         let visible = self.causal.saturating_add(r as isize + 1).clamp(0, self.cols as isize) as usize;
         // SAFETY: the caller's contract.

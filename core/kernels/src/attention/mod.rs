@@ -9,11 +9,16 @@ mod block;
 mod decode;
 #[cfg(test)]
 mod tests;
+#[cfg(target_arch = "x86_64")]
+mod tiles;
 
 use crate::elem::{Elem, Float};
+#[cfg(target_arch = "x86_64")]
+use crate::gemm;
 use crate::gemm::PARALLEL_MIN;
 use crate::threads::{get_num_threads, parallel_for};
 use crate::vmath::Math;
+use block::Products;
 
 /// A four-dimensional array in memory: the strides, in elements, of batch, head, row and column.
 #[derive(Clone, Copy, Debug)]
@@ -91,26 +96,44 @@ where
     let work =
         (args.batch * args.heads * args.rows).saturating_mul(args.keys * (args.width + args.value_width) / 2);
     let threads = if work >= PARALLEL_MIN { get_num_threads() } else { 1 };
-    let run = |tasks: usize, f: &(dyn Fn(usize) + Sync)| {
-        if threads > 1 { parallel_for(tasks, f) } else { (0..tasks).for_each(f) }
-    };
     if group * args.rows <= decode::MAX_ROWS && in_place {
         // SAFETY: the caller's contract.
-        run(pairs, &|p| unsafe { decode::pair(args, p / args.kv_heads, p % args.kv_heads) });
+        run(threads, pairs, &|p| unsafe { decode::pair(args, p / args.kv_heads, p % args.kv_heads) });
         return;
     }
-    let blocks = group * args.rows.div_ceil(block::ROWS);
+    #[cfg(target_arch = "x86_64")]
+    if gemm::is::<E, half::bf16>() && gemm::pairs::available() && gemm::pairs::tiles() {
+        // SAFETY: the type is what the cast says.
+        let args = unsafe { &*std::ptr::from_ref(args).cast::<Attention<half::bf16>>() };
+        // SAFETY: the caller's contract.
+        return unsafe { in_blocks::<half::bf16, tiles::Tiled>(args, threads) };
+    }
+    // SAFETY: the caller's contract.
+    unsafe { in_blocks::<E, block::Widened>(args, threads) }
+}
+
+/// Attention in blocks of rows, shared among threads.
+unsafe fn in_blocks<E: Elem, P: Products<E>>(args: &Attention<E>, threads: usize)
+where
+    E::Acc: Math,
+{
+    let pairs = args.batch * args.kv_heads;
+    let blocks = args.heads / args.kv_heads * args.rows.div_ceil(P::ROWS);
     let mut per_task = blocks.min(block::BLOCKS);
     while threads > 1 && per_task > 1 && pairs * blocks.div_ceil(per_task) < 2 * threads {
         per_task = per_task.div_ceil(2);
     }
     let tasks = blocks.div_ceil(per_task);
-    run(pairs * tasks, &|t| {
+    run(threads, pairs * tasks, &|t| {
         let (pair, first) = (t / tasks, t % tasks * per_task);
         let last = (first + per_task).min(blocks);
         // SAFETY: the caller's contract.
-        unsafe { block::run(args, pair / args.kv_heads, pair % args.kv_heads, first, last) };
+        unsafe { block::run::<E, P>(args, pair / args.kv_heads, pair % args.kv_heads, first, last) };
     });
+}
+
+fn run(threads: usize, tasks: usize, f: &(dyn Fn(usize) + Sync)) {
+    if threads > 1 { parallel_for(tasks, f) } else { (0..tasks).for_each(f) }
 }
 
 impl<E: Elem> Attention<E> {

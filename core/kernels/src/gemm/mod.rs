@@ -10,13 +10,15 @@
 //! Half precision operands are widened while they are packed or loaded, accumulate in `f32`, and are rounded once when
 //! `C` is stored. The order of the additions that make one element of `C` never depends on the number of threads.
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod amx;
 pub(crate) mod blocked;
 mod complex;
 mod integer;
 pub(crate) mod micro;
 pub(crate) mod pack;
 #[cfg(target_arch = "x86_64")]
-mod pairs;
+pub(crate) mod pairs;
 pub(crate) mod skinny;
 #[cfg(test)]
 mod tests;
@@ -77,7 +79,7 @@ impl<T> Mat<T> {
 
 /// Whether two types are one.
 #[cfg(target_arch = "x86_64")]
-fn is<A: 'static, B: 'static>() -> bool {
+pub(crate) fn is<A: 'static, B: 'static>() -> bool {
     std::any::TypeId::of::<A>() == std::any::TypeId::of::<B>()
 }
 

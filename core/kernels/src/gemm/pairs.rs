@@ -2,9 +2,10 @@
 //! products to an `f32`. They treat subnormal numbers as zero and round between the two additions, as upstream's
 //! products do on the same CPU.
 //!
-//! Operands are handled as pairs: a `u32` holds elements `2p` and `2p + 1` of a row of `A` or of a column of `B`.
+//! Operands are handled as pairs: a `u32` holds elements `2p` and `2p + 1` of a row of `A` or of a column of `B`. Where the
+//! CPU has matrix instructions ([`amx`]) the same packed operands, padded to whole tiles, go through those.
 
-use super::{Mat, MatMut, PARALLEL_MIN, skinny};
+use super::{Mat, MatMut, PARALLEL_MIN, amx, skinny};
 use crate::elem::Elem;
 use crate::isa::{Avx512, F32x16, Level, Vector, level};
 use crate::scratch;
@@ -16,7 +17,7 @@ use std::sync::OnceLock;
 /// Rows of the register tile.
 const MR: usize = 12;
 /// Columns of the register tile: two registers.
-const NR: usize = 32;
+pub(crate) const NR: usize = 32;
 /// Rows of a tile of `C`: a share of `A` that fits the second-level cache at the usual lengths of `k`.
 const MC: usize = 96;
 /// Pairs of a packed block of `B`: with the rows of a tile, what the second-level cache holds.
@@ -33,15 +34,34 @@ pub fn available() -> bool {
         && *HAS.get_or_init(|| is_x86_feature_detected!("avx512bf16") && is_x86_feature_detected!("avx512bw"))
 }
 
+/// Whether products go through the matrix instructions.
+pub(crate) fn tiles() -> bool {
+    #[cfg(test)]
+    if WITHOUT_TILES.load(std::sync::atomic::Ordering::Relaxed) {
+        return false;
+    }
+    amx::available()
+}
+
+/// Lets tests reach the instructions that a CPU with tiles would not use.
+#[cfg(test)]
+pub(super) static WITHOUT_TILES: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+/// The pairs that a packed row or panel has for `k` elements.
+fn depth(k: usize, tiles: bool) -> usize {
+    let pairs = k.div_ceil(2);
+    if tiles { pairs.next_multiple_of(amx::DEPTH) } else { pairs }
+}
+
 fn run(threads: usize, tasks: usize, f: impl Fn(usize) + Sync) {
     if threads > 1 { parallel_for(tasks, f) } else { (0..tasks).for_each(f) }
 }
 
 /// Rows of pairs, not aligned: row `i` starts `i * rs` elements after `ptr`.
 #[derive(Clone, Copy)]
-struct Pairs {
-    ptr: *const bf16,
-    rs: isize,
+pub(crate) struct Pairs {
+    pub ptr: *const bf16,
+    pub rs: isize,
 }
 // SAFETY: an address; what is read through it is up to the unsafe functions below.
 unsafe impl Sync for Pairs {}
@@ -77,11 +97,12 @@ pub unsafe fn gemm<O: Elem<Acc = f32>>(
     beta: f32,
     c: MatMut<O>,
 ) {
-    let pairs = k.div_ceil(2);
+    let tiles = tiles();
+    let pairs = depth(k, tiles);
     // Rows of whole pairs are read where they lie.
-    if a.cs == 1 && k.is_multiple_of(2) {
+    if a.cs == 1 && k == 2 * pairs {
         // SAFETY: the caller's contract.
-        return unsafe { blocks(m, n, k, alpha, Pairs { ptr: a.ptr, rs: a.rs }, b, beta, c) };
+        return unsafe { blocks(m, n, k, alpha, Pairs { ptr: a.ptr, rs: a.rs }, b, beta, c, tiles) };
     }
     let chunk = (PACKED / pairs).clamp(1, m);
     for first in (0..m).step_by(chunk) {
@@ -91,10 +112,10 @@ pub unsafe fn gemm<O: Elem<Acc = f32>>(
             // SAFETY: room for `rows` rows of pairs, and the caller's contract.
             unsafe {
                 for i in 0..rows {
-                    pack_row(k, a.from(first + i, 0), room.get().wrapping_add(i * pairs));
+                    pack_row(k, pairs, a.from(first + i, 0), room.get().wrapping_add(i * pairs));
                 }
                 let packed = Pairs { ptr: room.get().cast(), rs: 2 * pairs as isize };
-                blocks(rows, n, k, alpha, packed, b, beta, c.from(first, 0));
+                blocks(rows, n, k, alpha, packed, b, beta, c.from(first, 0), tiles);
             }
         });
     }
@@ -111,8 +132,9 @@ unsafe fn blocks<O: Elem<Acc = f32>>(
     b: Mat<bf16>,
     beta: f32,
     c: MatMut<O>,
+    tiles: bool,
 ) {
-    let pairs = k.div_ceil(2);
+    let pairs = depth(k, tiles);
     let threads = if m.saturating_mul(n).saturating_mul(k) >= PARALLEL_MIN { get_num_threads() } else { 1 };
     let wanted = if threads > 1 { 3 * threads } else { 1 };
     let most = (BLOCK / pairs / NR).max(1) * NR;
@@ -129,36 +151,38 @@ unsafe fn blocks<O: Elem<Acc = f32>>(
             for q in (0..cols).step_by(NR) {
                 let to = panels.wrapping_add(q * pairs);
                 // SAFETY: the panel has room for NR columns; the columns exist.
-                unsafe { pack(k, NR.min(cols - q), b.from(0, j + q), to) }
+                unsafe { pack(k, pairs, NR.min(cols - q), b.from(0, j + q), to) }
             }
             for i in (first..last).step_by(MC) {
                 let (rows, a, c) = (MC.min(last - i), a.from(i), c.from(i, j));
                 // SAFETY: the caller's contract.
-                unsafe { Tile { rows, cols, pairs, a, b: panels, alpha, beta, c }.multiply() }
+                unsafe {
+                    let tile = Tile { rows, cols, pairs, a, b: panels, alpha, beta, c };
+                    if tiles { tile.multiply_tiles() } else { tile.multiply() }
+                }
             }
         });
     });
 }
 
-/// One row of `A` as pairs, the last padded with zero.
-unsafe fn pack_row(k: usize, src: Mat<bf16>, dst: *mut u32) {
+/// One row of `A` as `pairs` pairs, padded with zeros.
+pub(crate) unsafe fn pack_row(k: usize, pairs: usize, src: Mat<bf16>, dst: *mut u32) {
     let bits = |p: usize| {
         // SAFETY: the caller's contract.
         if p < k { unsafe { (*src.at(0, p)).to_bits() as u32 } } else { 0 }
     };
-    for p in 0..k.div_ceil(2) {
+    for p in 0..pairs {
         // SAFETY: the caller's contract.
         unsafe { *dst.add(p) = bits(2 * p) | bits(2 * p + 1) << 16 }
     }
 }
 
-/// `cols` columns of `B` as one panel: `dst[p][j]`, padded with zeros to [`NR`] columns.
+/// `cols` columns of `B` as one panel: `dst[p][j]`, padded with zeros to [`NR`] columns and `pairs` rows.
 ///
 /// # Safety
 /// `src` must be readable for `k` × `cols`, `dst` writable for a panel; [`available`].
 #[target_feature(enable = "avx512f,avx512bw,avx2,fma,f16c,bmi2")]
-unsafe fn pack(k: usize, cols: usize, src: Mat<bf16>, dst: *mut u32) {
-    let pairs = k.div_ceil(2);
+pub(crate) unsafe fn pack(k: usize, pairs: usize, cols: usize, src: Mat<bf16>, dst: *mut u32) {
     // SAFETY: the caller's contract; whole pairs and whole registers only.
     unsafe {
         let mut done = 0;
@@ -250,30 +274,78 @@ impl<O: Elem<Acc = f32>> Tile<O> {
                     sums[1] = _mm512_dpbf16_ps(sums[1], x, high);
                 }
             }
-            let (alpha, beta) = (F32x16::splat(self.alpha), F32x16::splat(self.beta));
-            let cols = NR.min(self.cols - j);
-            let whole = cols == NR && self.c.cs == 1;
-            let mut spill = [0f32; NR];
             for (r, sums) in acc.into_iter().enumerate() {
-                for (half, sum) in sums.into_iter().enumerate() {
-                    let sum = F32x16::from_raw(sum).mul(alpha);
-                    let p = self.c.at(i + r, j + half * 16);
-                    if !whole {
-                        sum.store(spill.as_mut_ptr().add(half * 16));
-                    } else if self.beta == 0.0 {
-                        store(p, sum);
-                    } else {
-                        let old = O::load::<Avx512>(p);
-                        store(p, old.mul_add(beta, sum));
-                    }
-                }
-                for (col, &x) in spill[..if whole { 0 } else { cols }].iter().enumerate() {
-                    let p = self.c.at(i + r, j + col);
-                    *p = O::narrow(if self.beta == 0.0 { x } else { x + self.beta * (*p).widen() });
-                }
+                self.store_row(i + r, j, sums.map(F32x16::from_raw));
             }
         }
         R
+    }
+
+    /// The tile by matrix instructions.
+    ///
+    /// # Safety
+    /// The fields describe memory, `pairs` is a multiple of [`amx::DEPTH`]; [`tiles`].
+    #[target_feature(enable = "avx512f,avx512bw,avx512bf16,avx2,fma,f16c,bmi2")]
+    unsafe fn multiply_tiles(&self) {
+        let whole = self.rows / amx::ROWS * amx::ROWS;
+        let rest = self.rows - whole;
+        // The last rows are copied to where reading whole tiles is allowed.
+        let room = if rest > 0 { amx::ROWS * self.pairs } else { 0 };
+        scratch::with(room, |padded: *mut u32| {
+            let mut sums = [[0f32; NR]; amx::ROWS];
+            // SAFETY: the caller's contract; `padded` holds [`amx::ROWS`] rows when it is read.
+            unsafe {
+                for r in 0..if rest > 0 { amx::ROWS } else { 0 } {
+                    let to = padded.add(r * self.pairs);
+                    match r < rest {
+                        true => to.copy_from_nonoverlapping(self.a.from(whole + r).ptr.cast(), self.pairs),
+                        false => to.write_bytes(0, self.pairs),
+                    }
+                }
+                let tail = Pairs { ptr: padded.cast_const().cast(), rs: 2 * self.pairs as isize };
+                let tiles = amx::Config::load();
+                for j in (0..self.cols).step_by(NR) {
+                    let b = self.b.wrapping_add(j * self.pairs);
+                    for i in (0..self.rows).step_by(amx::ROWS) {
+                        let a = if i < whole { self.a.from(i) } else { tail };
+                        tiles.multiply(a, b, self.pairs, sums.as_mut_ptr().cast(), NR, false);
+                        for (r, row) in sums[..amx::ROWS.min(self.rows - i)].iter().enumerate() {
+                            let row = [F32x16::load(row.as_ptr()), F32x16::load(row[16..].as_ptr())];
+                            self.store_row(i + r, j, row);
+                        }
+                    }
+                }
+            }
+        });
+    }
+
+    /// Stores the sums of one row of a panel.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512bf16,avx2,fma,f16c,bmi2")]
+    unsafe fn store_row(&self, i: usize, j: usize, sums: [F32x16; 2]) {
+        let (alpha, beta) = (F32x16::splat(self.alpha), F32x16::splat(self.beta));
+        let cols = NR.min(self.cols - j);
+        let whole = cols == NR && self.c.cs == 1;
+        let mut spill = [0f32; NR];
+        // SAFETY: the caller's contract.
+        unsafe {
+            for (half, sum) in sums.into_iter().enumerate() {
+                let sum = sum.mul(alpha);
+                let p = self.c.at(i, j + half * 16);
+                if !whole {
+                    sum.store(spill.as_mut_ptr().add(half * 16));
+                } else if self.beta == 0.0 {
+                    store(p, sum);
+                } else {
+                    let old = O::load::<Avx512>(p);
+                    store(p, old.mul_add(beta, sum));
+                }
+            }
+            for (col, &x) in spill[..if whole { 0 } else { cols }].iter().enumerate() {
+                let p = self.c.at(i, j + col);
+                *p = O::narrow(if self.beta == 0.0 { x } else { x + self.beta * (*p).widen() });
+            }
+        }
     }
 }
 

@@ -1,9 +1,23 @@
 //! Against a naive product in f64, at sizes around the edges of tiles, panels and blocks.
 
 use super::*;
-use crate::isa::at_each_level;
+use crate::isa::{self, Level};
 use crate::threads::set_num_threads;
 use half::{bf16, f16};
+
+/// Runs `f` at each level of this CPU, and with the vector instructions that a CPU with matrix instructions would not use.
+fn at_each_level(f: impl Fn(Level)) {
+    isa::at_each_level(|level| {
+        f(level);
+        #[cfg(target_arch = "x86_64")]
+        if level == Level::Avx512 && amx::available() {
+            use std::sync::atomic::Ordering::Relaxed;
+            pairs::WITHOUT_TILES.store(true, Relaxed);
+            f(level);
+            pairs::WITHOUT_TILES.store(false, Relaxed);
+        }
+    });
+}
 
 /// Small reproducible values in (-1, 1).
 struct Values(u64);
@@ -116,7 +130,7 @@ fn check_all_layouts<E: Elem>(shape: (usize, usize, usize)) {
     check::<E, E>(shape, (Layout::Columns, Layout::Rows, Layout::Sparse), 1.0, -1.0);
 }
 
-const SMALL: [(usize, usize, usize); 22] = [
+const SMALL: [(usize, usize, usize); 24] = [
     (0, 3, 2),
     (3, 0, 2),
     (1, 1, 1),
@@ -139,6 +153,8 @@ const SMALL: [(usize, usize, usize); 22] = [
     (33, 2, 66),
     (25, 47, 19),
     (64, 64, 64),
+    (32, 32, 32),
+    (65, 40, 96),
 ];
 
 #[test]
@@ -172,6 +188,7 @@ fn shapes_around_block_edges() {
                 check::<f64, f64>(shape, (Rows, Columns, Rows), 1.0, 1.0);
                 check::<f16, f16>(shape, (Columns, Columns, Rows), 2.0, 0.0);
                 check::<bf16, f32>(shape, (Rows, Columns, Rows), 1.0, 0.0);
+                check::<bf16, f32>(shape, (Columns, Rows, Rows), -0.5, 1.0);
             }
         }
     });
@@ -393,4 +410,41 @@ fn half_conversions_are_exact() {
             assert!(got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan()), "{z:e}");
         }
     }
+}
+
+/// Stores whole registers of each 16-bit type.
+struct Narrow<'a, E: Elem> {
+    from: &'a [f32],
+    to: &'a mut [E],
+}
+impl<E: Elem<Acc = f32>> isa::Task for Narrow<'_, E> {
+    type Out = ();
+    #[inline(always)]
+    fn run<I: isa::Isa>(self) {
+        use crate::isa::Vector;
+        for i in (0..self.from.len()).step_by(I::F32::LANES) {
+            // SAFETY: the length is a multiple of every register's.
+            unsafe { E::store::<I>(self.to.as_mut_ptr().add(i), I::F32::load(self.from.as_ptr().add(i))) }
+        }
+    }
+}
+
+#[test]
+fn vectors_round_as_single_numbers_do() {
+    let mut from: Vec<f32> = Vec::new();
+    for high in 0..=u16::MAX {
+        for low in [0u32, 1, 0x0fff, 0x1000, 0x1001, 0x7fff, 0x8000, 0x8001, 0xffff] {
+            from.push(f32::from_bits((high as u32) << 16 | low));
+        }
+    }
+    at_each_level(|level| {
+        let mut halves = vec![f16::ZERO; from.len()];
+        let mut brains = vec![bf16::ZERO; from.len()];
+        isa::dispatch(Narrow { from: &from, to: &mut halves });
+        isa::dispatch(Narrow { from: &from, to: &mut brains });
+        for (i, &x) in from.iter().enumerate() {
+            assert_eq!(halves[i].to_bits(), <f16 as Elem>::narrow(x).to_bits(), "{level:?} {x:e}");
+            assert_eq!(brains[i].to_bits(), <bf16 as Elem>::narrow(x).to_bits(), "{level:?} {x:e}");
+        }
+    });
 }

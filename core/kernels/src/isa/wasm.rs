@@ -102,6 +102,15 @@ impl Vector32 for F32x4 {
         let special = v128_and(i32x4_ge(magnitude, i32x4_splat(0x0f80_0000)), i32x4_splat(0x7f80_0000));
         F32x4(v128_or(v128_or(scaled, sign), special))
     }
+    #[inline(always)]
+    unsafe fn store_bf16(self, p: *mut u16) {
+        // The scalar conversion of `elem::f32_to_bf16_bits`, four at a time.
+        let odd = v128_and(u32x4_shr(self.0, 16), i32x4_splat(1));
+        let rounded = u32x4_shr(i32x4_add(self.0, i32x4_add(odd, i32x4_splat(0x7fff))), 16);
+        let halves = v128_bitselect(i32x4_splat(0x7fc0), rounded, f32x4_ne(self.0, self.0));
+        // SAFETY: the caller's contract.
+        unsafe { v128_store64_lane::<0>(u16x8_narrow_i32x4(halves, halves), p.cast()) };
+    }
 }
 
 #[derive(Clone, Copy)]

@@ -235,6 +235,16 @@ unsafe fn transpose8(r: [__m256; 8]) -> [__m256; 8] {
     }
 }
 
+/// Eight numbers below 2^16 in half the width.
+///
+/// # Safety
+/// Needs AVX2.
+#[inline(always)]
+unsafe fn narrow8(x: __m256i) -> __m128i {
+    // SAFETY: the caller's contract.
+    unsafe { _mm_packus_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256::<1>(x)) }
+}
+
 impl Vector32 for F32x8 {
     #[inline(always)]
     unsafe fn load_bf16(p: *const u16) -> Self {
@@ -248,6 +258,33 @@ impl Vector32 for F32x8 {
     unsafe fn load_f16(p: *const u16) -> Self {
         // SAFETY: the caller's contract.
         unsafe { F32x8(_mm256_cvtph_ps(_mm_loadu_si128(p.cast()))) }
+    }
+    // Both stores round as `elem`'s scalar conversions do, NaN included.
+    #[inline(always)]
+    unsafe fn store_bf16(self, p: *mut u16) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let bits = _mm256_castps_si256(self.0);
+            let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+            let rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+            let nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(self.0, self.0));
+            let quiet = _mm256_set1_epi32(0x7fc0);
+            let halves = _mm256_blendv_epi8(_mm256_srli_epi32::<16>(rounded), quiet, nan);
+            _mm_storeu_si128(p.cast(), narrow8(halves));
+        }
+    }
+    #[inline(always)]
+    unsafe fn store_f16(self, p: *mut u16) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(self.0, self.0));
+            let sign = _mm256_srli_epi32::<16>(_mm256_castps_si256(self.0));
+            let quiet =
+                _mm256_or_si256(_mm256_and_si256(sign, _mm256_set1_epi32(0x8000)), _mm256_set1_epi32(0x7e00));
+            let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0);
+            let nans = narrow8(_mm256_srli_epi32::<16>(nan));
+            _mm_storeu_si128(p.cast(), _mm_blendv_epi8(halves, narrow8(quiet), nans));
+        }
     }
 }
 
@@ -389,6 +426,32 @@ impl Vector32 for F32x16 {
     unsafe fn load_f16(p: *const u16) -> Self {
         // SAFETY: the caller's contract.
         unsafe { F32x16(_mm512_cvtph_ps(_mm256_loadu_si256(p.cast()))) }
+    }
+    #[inline(always)]
+    unsafe fn store_bf16(self, p: *mut u16) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let bits = _mm512_castps_si512(self.0);
+            let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+            let rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+            let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(self.0, self.0);
+            let quiet = _mm512_set1_epi32(0x7fc0);
+            let halves = _mm512_mask_mov_epi32(_mm512_srli_epi32::<16>(rounded), nan, quiet);
+            _mm256_storeu_si256(p.cast(), _mm512_cvtepi32_epi16(halves));
+        }
+    }
+    #[inline(always)]
+    unsafe fn store_f16(self, p: *mut u16) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(self.0, self.0);
+            let sign = _mm512_srli_epi32::<16>(_mm512_castps_si512(self.0));
+            let quiet =
+                _mm512_or_si512(_mm512_and_si512(sign, _mm512_set1_epi32(0x8000)), _mm512_set1_epi32(0x7e00));
+            let halves = _mm512_cvtepu16_epi32(_mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0));
+            let halves = _mm512_mask_mov_epi32(halves, nan, quiet);
+            _mm256_storeu_si256(p.cast(), _mm512_cvtepi32_epi16(halves));
+        }
     }
 }
 
