@@ -39,9 +39,7 @@ for name in sys.argv[1:]:
         except Exception as error:
             print(f"{name}: {type(error).__name__}: {error}")
     for warning in seen:
-        # Deprecations of Python and of the tree itself are upstream's too.
-        if not issubclass(warning.category, DeprecationWarning | FutureWarning):
-            print(f"{name}: {warning.category.__name__}: {warning.message}")
+        print(f"{name}: {warning.category.__name__}: {warning.message}")
 """
 
 
