@@ -3,6 +3,8 @@
 #![cfg_attr(target_os = "emscripten", feature(alloc_error_hook))]
 //! The extension module `torch._C` for Pyodide.
 
+mod webgpu;
+
 use pyo3::prelude::*;
 
 #[pymodule]
@@ -14,7 +16,8 @@ fn torch_c(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.py().import("torchnative._emscripten")?.call_method0("prepare")?;
     module.add_function(wrap_pyfunction!(_torchnative_panic, module)?)?;
     module.add_function(wrap_pyfunction!(_torchnative_exhaust, module)?)?;
-    torchnative_c::init(module)
+    torchnative_c::init(module)?;
+    torchnative_webgpu::python::init(module, webgpu::open)
 }
 
 /// Memory that ran out inside the core, a vector's for example. Rust would end the interpreter, and 4 GiB are soon

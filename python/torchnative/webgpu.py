@@ -159,3 +159,14 @@ def max_memory_allocated(device=None):
 def empty_cache():
     """Destroys buffers that hold nothing."""
     _core.empty_cache()
+
+
+async def read(tensor):
+    """The tensor's copy on the CPU, awaited: works where Python cannot be suspended.
+
+    In a page this is the way to read from a callback of JavaScript; elsewhere it is `tensor.cpu()`.
+
+    Raises:
+        RuntimeError: the device is lost, or work that the tensor depends on failed.
+    """
+    return tensor.cpu()

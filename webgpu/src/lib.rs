@@ -5,10 +5,12 @@
 
 #[cfg(feature = "device")]
 pub mod device;
-#[cfg(all(feature = "native", feature = "device"))]
+#[cfg(feature = "native")]
 pub mod native;
 #[cfg(feature = "device")]
 pub mod ops;
 pub mod program;
+#[cfg(feature = "python")]
+pub mod python;
 pub mod recorder;
 pub mod stream;

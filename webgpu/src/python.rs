@@ -1,8 +1,8 @@
 //! `torch._C._webgpu`: the device's counters and memory, for the Python module `torchnative.webgpu`.
 
+use crate::device::{self, Open, peek, with};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use torchnative_webgpu::device::{self, peek, with};
 
 fn raise(e: torchnative_engine::Error) -> PyErr {
     torchnative_c::error::to_py(e)
@@ -65,7 +65,7 @@ fn empty_cache() -> PyResult<()> {
 /// What the adapter offers.
 #[pyfunction]
 fn limits(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-    use torchnative_webgpu::program::Queue;
+    use crate::program::Queue;
     let l = with(|r| Ok(r.limits().clone())).map_err(raise)?;
     let out = PyDict::new(py);
     out.set_item("max_buffer_size", l.max_buffer_size)?;
@@ -81,9 +81,12 @@ fn limits(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(out)
 }
 
-/// Makes the device known and adds its submodule.
-pub fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    device::install(torchnative_webgpu::native::open).map_err(raise)?;
+/// Makes the device known and adds its submodule; `open` opens an executor on first use.
+///
+/// # Errors
+/// When another device took the place.
+pub fn init(module: &Bound<'_, PyModule>, open: Open) -> PyResult<()> {
+    device::install(open).map_err(raise)?;
     let py = module.py();
     let own = PyModule::new(py, "_webgpu")?;
     for function in [
