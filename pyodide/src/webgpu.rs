@@ -2,13 +2,14 @@
 
 use pyo3::prelude::*;
 use torchnative_webgpu::program::{Limits, Slice};
-use torchnative_webgpu::recorder::Sink;
+use torchnative_webgpu::recorder::{Failure, Pending, Sink};
 
 /// The executor of `torchnative/_emscripten/executor.js`, with the Python functions that wait for it.
 struct Browser {
     executor: Py<PyAny>,
     bridge: Py<PyAny>,
     limits: Limits,
+    about: Vec<(&'static str, String)>,
 }
 
 /// What a Python or JavaScript exception says.
@@ -46,32 +47,67 @@ pub fn open() -> Result<Box<dyn Sink>, String> {
                 shader_f16: offered.getattr("shader_f16")?.extract()?,
                 subgroups: offered.getattr("subgroups")?.extract()?,
             };
-            Ok(Browser { executor: executor.unbind(), bridge: bridge.into_any().unbind(), limits })
+            let info = executor.getattr("info")?;
+            let mut about = vec![("backend", "webgpu".to_owned())];
+            for name in ["vendor", "architecture", "device", "description"] {
+                about.push((name, info.getattr(name)?.extract::<String>().unwrap_or_default()));
+            }
+            Ok(Browser { executor: executor.unbind(), bridge: bridge.into_any().unbind(), limits, about })
         };
         let browser = made().map_err(|e| text(py, e))?;
         Ok(Box::new(browser) as Box<dyn Sink>)
     })
 }
 
+/// Tells what went wrong: where Python cannot wait, nothing did.
+fn failure(py: Python<'_>, error: PyErr) -> Failure {
+    let refused = error.value(py).getattr("refused").and_then(|r| r.extract::<bool>()).unwrap_or(false);
+    let text = text(py, error);
+    if refused { Failure::Refused(text) } else { Failure::Broken(text) }
+}
+
 impl Sink for Browser {
-    fn submit(&mut self, stream: &[u32]) -> Result<(), String> {
+    fn submit(&mut self, stream: &[u32]) -> Result<(), Failure> {
         Python::attach(|py| {
             let call = (stream.as_ptr() as usize, stream.len());
-            self.executor.call_method1(py, "submit", call).map(drop).map_err(|e| text(py, e))
+            self.executor.call_method1(py, "submit", call).map(drop).map_err(|e| failure(py, e))
         })
     }
-    fn read(&mut self, slice: Slice, into: &mut [u8]) -> Result<(), String> {
+    fn read(&mut self, slices: &[Slice]) -> Result<Pending, Failure> {
         Python::attach(|py| {
-            let (executor, bridge) = (self.executor.bind(py), self.bridge.bind(py));
-            let read = || -> PyResult<()> {
-                // JavaScript's numbers are exact to 2^53, far beyond any buffer.
-                let words = [f64::from(slice.buffer), slice.offset as f64, slice.size as f64];
-                bridge.call_method1("read", (executor, words.to_vec(), into.as_mut_ptr() as usize)).map(drop)
-            };
-            read().map_err(|e| text(py, e))
+            // JavaScript's numbers are exact to 2^53, far beyond any buffer.
+            let words: Vec<f64> =
+                slices.iter().flat_map(|s| [f64::from(s.buffer), s.offset as f64, s.size as f64]).collect();
+            let (executor, bridge) = (self.executor.clone_ref(py), self.bridge.clone_ref(py));
+            let number: i64 = bridge
+                .call_method1(py, "start", (&executor, words))
+                .and_then(|number| number.extract(py))
+                .map_err(|e| failure(py, e))?;
+            Ok(Box::new(move |into: &mut [u8]| {
+                Python::attach(|py| {
+                    let call = (executor, number, into.as_mut_ptr() as usize);
+                    bridge.call_method1(py, "finish", call).map(drop).map_err(|e| failure(py, e))
+                })
+            }) as Pending)
         })
     }
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+    fn about(&self) -> &[(&'static str, String)] {
+        &self.about
+    }
+    fn destroy(&mut self) {
+        Python::attach(|py| {
+            let _ = self.executor.call_method0(py, "close");
+        });
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        Python::attach(|py| {
+            let _ = self.bridge.call_method0(py, "closed");
+        });
     }
 }

@@ -1,5 +1,7 @@
 """The module `torch.webgpu`: the device `webgpu`, in the manner of upstream's modules of devices."""
 
+import sys
+
 import torch
 
 _core = getattr(torch._C, "_webgpu", None)
@@ -9,24 +11,22 @@ def _autoload():
     """Gives the out-of-tree device its name and its methods. Run by torch at the end of its import; opens no device."""
     if _core is None:
         return
-    import sys
-
     torch.utils.rename_privateuse1_backend("webgpu")
     torch._register_device_module("webgpu", sys.modules[__name__])
     torch.utils.generate_methods_for_privateuse1_backend()
     _core.activate()
-    _print_in_floats()
+    _print_from_the_cpu()
 
 
-def _print_in_floats():
-    """Lets tensors print: upstream's formatter works in doubles but on devices it knows to have none."""
+def _print_from_the_cpu():
+    """Lets tensors print with one readback: upstream's formatter looks at the elements one by one, in doubles."""
     form = torch._tensor_str
-    wide = form.tensor_totype
+    contents = form._tensor_str
 
-    def tensor_totype(t):
-        return t.to(dtype=torch.float) if t.device.type == "webgpu" else wide(t)
+    def _tensor_str(self, indent):
+        return contents(self.cpu() if self.device.type == "webgpu" else self, indent)
 
-    form.tensor_totype = tensor_totype
+    form._tensor_str = _tensor_str
 
 
 def unavailable_reason():
@@ -40,8 +40,8 @@ def is_available():
 
 
 def device_count():
-    """One, or none without an adapter."""
-    return int(is_available())
+    """One where this build has the device; whether there is an adapter shows at first use, or by `is_available`."""
+    return int(_core is not None)
 
 
 def is_initialized():
@@ -136,6 +136,44 @@ def reset_stats():
     _core.reset_stats()
 
 
+def reset():
+    """Gives the device up with all that its tensors hold, after it was lost or work on it failed.
+
+    The next use opens it anew. Tensors from before raise RuntimeError when they are used.
+    """
+    _core.reset()
+
+
+def adapter_info():
+    """What the adapter calls itself: vendor, device, driver and the like, as far as it says so."""
+    return _core.adapter_info()
+
+
+class _Properties:
+    """What `get_device_properties` gives: `name`, `total_memory`, and the limits in use as attributes."""
+
+    def __init__(self, info, limits):
+        self.name = info.get("name") or info.get("description") or info.get("vendor") or "webgpu"
+        #: Bytes of memory, which no WebGPU tells: None.
+        self.total_memory = None
+        self.__dict__.update(limits)
+
+    def __repr__(self):
+        fields = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"_WebGpuDeviceProperties({fields})"
+
+
+def get_device_properties(device=None):
+    """The adapter's name and the limits in use."""
+    set_device(0 if device is None else device)
+    return _Properties(adapter_info(), limits())
+
+
+def get_device_name(device=None):
+    """The adapter's name."""
+    return get_device_properties(device).name
+
+
 def limits():
     """The limits of the adapter that are in use."""
     return _core.limits()
@@ -162,11 +200,39 @@ def empty_cache():
 
 
 async def read(tensor):
-    """The tensor's copy on the CPU, awaited: works where Python cannot be suspended.
+    """The tensor's copy on the CPU, contiguous, awaited: works where Python cannot be suspended.
 
-    In a page this is the way to read from a callback of JavaScript; elsewhere it is `tensor.cpu()`.
+    In a page this is the way to read from a callback of JavaScript; elsewhere it is `tensor.cpu()`. Open the device
+    first, by `await torch.webgpu.open()` or by any use from `runPythonAsync`.
 
     Raises:
         RuntimeError: the device is lost, or work that the tensor depends on failed.
     """
-    return tensor.cpu()
+    tensor = tensor.detach()
+    if sys.platform != "emscripten" or tensor.device.type != "webgpu":
+        return tensor.cpu().contiguous()
+    from ._emscripten import webgpu as bridge
+
+    result = torch.empty(tensor.shape, dtype=tensor.dtype)
+    if tensor.numel():
+        reading = _core.begin_read(tensor.contiguous())
+        await bridge.last_read()
+        reading.finish(result)
+    return result
+
+
+async def open():
+    """Opens the adapter without suspending the caller. In a page this comes before the first use in a callback.
+
+    Raises:
+        RuntimeError: there is no adapter; the message says why.
+    """
+    if sys.platform == "emscripten":
+        from ._emscripten import webgpu as bridge
+
+        try:
+            await bridge.open_async()
+        except Exception as error:
+            raise RuntimeError(f"webgpu: {getattr(error, 'message', error)}") from None
+    if (reason := unavailable_reason()) is not None:
+        raise RuntimeError(reason)

@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::args::Args;
 use crate::counts::Counts;
 use crate::sh::{Result, Sh, cargo, root, say, sh, took};
-use crate::{checkpoint, dev, fail, native, pyodide, tidy, vendor, venv};
+use crate::{apt, checkpoint, dev, fail, native, pyodide, tidy, vendor, venv};
 
 pub const HELP: &str = "run the whole test suite, cheapest first, or the steps named (--list shows them)";
 
@@ -112,7 +112,17 @@ fn clippy() -> Outcome {
     )
 }
 
+/// Sees to it that there is a Vulkan adapter, of software if need be.
+fn adapter() -> Result {
+    let drivers = std::path::Path::new("/usr/share/vulkan/icd.d");
+    if cfg!(target_os = "linux") && !drivers.is_dir() {
+        apt::ensure(&["mesa-vulkan-drivers", "libvulkan1"], "the webgpu device's tests")?;
+    }
+    Ok(())
+}
+
 fn unit() -> Outcome {
+    adapter()?;
     shown(cargo().args([
         "test",
         "--quiet",
@@ -120,6 +130,8 @@ fn unit() -> Outcome {
         "torchnative-engine",
         "-p",
         "torchnative-kernels",
+        "-p",
+        "torchnative-webgpu",
         "-p",
         "xtask",
     ]))
@@ -136,6 +148,7 @@ fn ruff() -> Outcome {
 }
 
 fn pytest(_profile: &str) -> Outcome {
+    adapter()?;
     shown(
         sh(venv::interpreter(&venv::folder()))
             .args(["-m", "pytest", "-q", "--durations=5"])

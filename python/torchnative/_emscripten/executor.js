@@ -250,13 +250,20 @@
       const mapped = target.mapAsync(GPUMapMode.READ, 0, size);
       // Looked at by `wait`; a rejection before that is no unhandled one.
       mapped.catch(() => {});
-      this.reads.set(++this.lastRead, { target, size, mapped });
+      this.reads.set(++this.lastRead, { target, size, mapped, settled: false });
       return this.lastRead;
+    }
+
+    /** Whether `wait` has resolved. */
+    settled(id) {
+      return this.reads.get(id)?.settled ?? false;
     }
 
     /** Resolves when a read is there and all work before it is known to have gone well. */
     async wait(id) {
-      const { mapped } = this.reads.get(id);
+      const read = this.reads.get(id);
+      if (!read) throw new Error("the read was cancelled");
+      const { mapped } = read;
       try {
         await mapped;
         await Promise.all(this.scopes);
@@ -267,6 +274,7 @@
         this.cancel(id);
         throw new Error(this.error);
       }
+      read.settled = true;
     }
 
     /** Copies what was read to `address`. */

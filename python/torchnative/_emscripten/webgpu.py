@@ -6,24 +6,28 @@ from pyodide.code import run_js
 from pyodide.ffi import JsException, can_run_sync, run_sync, to_js
 
 ASYNC = (
-    "the webgpu device waits for the GPU, and Python cannot be suspended here: run the code with pyodide.runPythonAsync (not "
-    "runPython) in a browser with JSPI, or read tensors with `await torchnative.webgpu.read(tensor)`"
+    "the webgpu device waits for the GPU, and Python cannot be suspended here: run the code with "
+    "pyodide.runPythonAsync (not runPython) in a browser with JSPI, or read tensors with "
+    "`await torchnative.webgpu.read(tensor)`"
 )
 _opened = None
+_last = None
 
 
-def _load():
-    import pyodide_js
+class NotHereError(RuntimeError):
+    """Python cannot be suspended here; the device is as it was."""
 
-    source = files(__package__).joinpath("executor.js").read_text()
-    return run_js(source)(pyodide_js._module)
+    refused = True
 
 
 async def open_async():
     """Opens the adapter, unless that was done, and returns the executor."""
     global _opened
     if _opened is None:
-        _opened = await _load()()
+        import pyodide_js
+
+        source = files(__package__).joinpath("executor.js").read_text()
+        _opened = await run_js(source)(pyodide_js._module)()
     return _opened
 
 
@@ -33,37 +37,47 @@ def open():
     Raises:
         RuntimeError: there is no adapter, or Python cannot wait for one here.
     """
-    if _opened is not None:
-        return _opened
-    return wait(open_async())
+    return _opened if _opened is not None else _wait(open_async())
 
 
-def wait(awaitable):
-    """Suspends Python until the awaitable is done; gives its result.
-
-    Raises:
-        RuntimeError: Python cannot be suspended here, or the awaitable fails.
-    """
+def _wait(awaitable):
     if not can_run_sync():
         if hasattr(awaitable, "close"):
             awaitable.close()
-        raise RuntimeError(ASYNC)
+        raise NotHereError(ASYNC)
     try:
         return run_sync(awaitable)
     except JsException as error:
         raise RuntimeError(str(error.message)) from None
 
 
-def read(executor, slices, address):
-    """Copies slices (buffer, offset and size of each, in one list) to `address`, suspending Python until they are there.
+def start(executor, slices):
+    """Begins to read slices (buffer, offset and size of each, in one list) and gives the read's number.
 
     Raises:
-        RuntimeError: Python cannot be suspended here, or earlier work failed.
+        JsException: earlier work failed.
     """
-    if not can_run_sync():
-        raise RuntimeError(ASYNC)
-    number = executor.start(to_js(slices))
-    wait(executor.wait(number))
+    global _last
+    _last = executor.start(to_js(slices))
+    return _last
+
+
+async def last_read():
+    """Waits for the read that was begun last, without suspending the caller."""
+    await _opened.wait(_last)
+
+
+def finish(executor, number, address):
+    """Copies what was read to `address`, suspending Python until it is there.
+
+    Raises:
+        NotHereError: it is not there yet, and Python cannot be suspended here.
+        RuntimeError: the device was lost or earlier work failed.
+    """
+    if not executor.settled(number):
+        if not can_run_sync():
+            executor.cancel(number)
+        _wait(executor.wait(number))
     executor.take(number, address)
 
 

@@ -94,6 +94,14 @@ impl Pool {
         chunk.free.insert(start, len);
     }
 
+    /// Forgets the buffer of a slice, its only one, which could not be made.
+    pub fn forget(&mut self, slice: Slice) {
+        if let Some(chunk) = self.chunks.remove(&slice.buffer) {
+            self.reserved -= chunk.size;
+            self.allocated -= slice.size;
+        }
+    }
+
     /// Forgets the buffers that hold nothing and returns their ids.
     pub fn empty(&mut self) -> Vec<u32> {
         let unused: Vec<u32> =
